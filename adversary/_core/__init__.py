@@ -1,10 +1,10 @@
-"""Tools of every wing: argument checks, numerics in log space, labels, number formats, and long work.
+"""Shared tools: argument checks, numerics in log space, labels, number formats, and long computations.
 
-`argument_checks` refuses what is no probability, scale or count; `numeric` holds the functions that keep relative
-accuracy in tails, `gaussian_sums` those of the discrete Gaussian; `labels` and `axes` keep the names of xarray objects;
-`number_formats` writes figures, and `sentence_parts` numbers within sentences.
-`workers` maps pieces of long work over threads, processes or a cluster, `store` keeps finished ones so that it resumes,
-`blocks` gives each a seed, and `compiling` keeps compiled code on disk. `diagnosis` judges Markov chains.
+`argument_checks` validates probabilities, scales and counts. `numeric` holds functions with relative accuracy in the
+tails, `gaussian_sums` those of the discrete Gaussian. `labels` and `axes` align xarray and pandas objects.
+`number_formats` formats numbers, `sentence_parts` numbers within sentences. `workers` maps tasks over threads,
+processes or a cluster; `store` writes finished blocks to disk, so that a computation can resume; `blocks` assigns each
+block a seed; `compiling` caches machine code on disk. `diagnosis` tests the convergence of Markov chains.
 """
 
 import lazy_loader

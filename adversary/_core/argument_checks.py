@@ -1,4 +1,4 @@
-"""Checks that every argument goes through: errors name the argument, the rule and the first value against it."""
+"""Argument checks: errors name the argument, the rule and the first value that violates it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from adversary._core.numeric import PLAIN, SMALLEST, Floats, Integers, as_array, refuse_masked
 
 _BETWEEN = re.compile(r"[\s_-]+")
+# Bits of the significand: whole numbers up to 2^11 and 2^24 are exact in half and single precision.
 _LAST_WHOLE = {"float16": 11, "float32": 24}
 DEFAULT_FAILURE = 0.05
-"""Probability with which a bound that is not certain may fail, where nothing else is asked."""
+"""Default failure probability of bounds that do not hold with certainty."""
+# The fifth power of a width from 1e-60 to 1e60 neither overflows nor underflows in double precision.
 WIDEST = 1e60
-"""Ends of an interval are so far apart at most, and one over it at least: powers of its width are numbers too."""
+"""Largest width of an interval; the smallest is its reciprocal."""
 
 
 def check_probability(name: str, x: Any) -> Floats:
@@ -30,7 +32,7 @@ def check_probability(name: str, x: Any) -> Floats:
 
     Raises
     ------
-    ValueError, TypeError : a value outside [0, 1], or no number
+    ValueError, TypeError : a value outside [0, 1], or not a number
 
     >>> check_probability("prior", 50)
     Traceback (most recent call last):
@@ -40,7 +42,7 @@ def check_probability(name: str, x: Any) -> Floats:
 
 
 def _in_unit_interval(first: float) -> str:
-    """The rule of a probability, for the first value against it."""
+    """The rule of a probability; values from 2 to 100 look like percentages, and the conversion is shown."""
     return f"must be in [0, 1] ({first:g}% is {first / 100:g})" if 2.0 < first <= 100.0 else "must be in [0, 1]"
 
 
@@ -54,7 +56,7 @@ def check_number(name: str, x: Any) -> Floats:
 
     Raises
     ------
-    ValueError, TypeError : NaN, or no number
+    ValueError, TypeError : NaN, or not a number
     """
     return _check(name, x, "must be a number", lambda a: ~np.isnan(a))
 
@@ -69,7 +71,7 @@ def check_positive(name: str, x: Any) -> Floats:
 
     Raises
     ------
-    ValueError, TypeError : a value that is not positive, or not finite; no number
+    ValueError, TypeError : a value that is not positive, not finite, or not a number
     """
     if type(x) in PLAIN and 0.0 < (size := as_array(x)) < np.inf:
         return size
@@ -83,18 +85,18 @@ def check_non_negative(name: str, x: Any, *, finite: bool = True) -> Floats:
     ----------
     name : of the argument, for messages
     x : a number, or numbers
-    finite : refuse infinity too
+    finite : refuse infinity as well
 
     Raises
     ------
-    ValueError, TypeError : a value below 0, or not finite; no number
+    ValueError, TypeError : a value below 0, an infinite value where `finite`, or not a number
     """
     rule = "must be non-negative" + (" and finite" if finite else "")
     return _check(name, x, rule, lambda a: (a >= 0) & (np.isfinite(a) | (not finite)))
 
 
 def check_scale(name: str, x: Any) -> float:
-    """A scale that noise is made with, as a float: its square enters rho.
+    """Noise scale as a float, from 1e-150 to 1e150: its square, which enters rho, is then a finite double above 0.
 
     Parameters
     ----------
@@ -113,7 +115,7 @@ def check_scale(name: str, x: Any) -> float:
 
 
 def check_budget(rho: Any, change: float) -> None:
-    """A refusal of a rho whose Gaussian noise, sigma^2 = change / (2 rho), has a sigma that `check_scale` refuses.
+    """Refuse a rho whose Gaussian noise, sigma^2 = change / (2 rho), has a sigma that `check_scale` refuses.
 
     Parameters
     ----------
@@ -122,9 +124,10 @@ def check_budget(rho: Any, change: float) -> None:
 
     Raises
     ------
-    ValueError, TypeError : such a rho, or not one number
+    ValueError, TypeError : sigma outside 1e-150 to 1e150, or not one number
     """
     check_positive("rho", rho)
+    # sigma = 1e150 and sigma = 1e-150, solved for rho.
     least, most = 0.5e-300 * change, 0.5e300 * change
     if not least <= (given := one_number("rho", rho)) <= most:
         raise ValueError(f"rho must be between {least:g} and {most:g}, for a sigma from 1e-150 to 1e150, got {given:g}")
@@ -154,7 +157,7 @@ def check_bounds(name: str, bounds: Any) -> tuple[float, float]:
 
 
 def check_whole(name: str, x: Any, *, minimum: int | None = None) -> Integers:
-    """Int64 array of whole numbers; what is none, or may not have stayed one, is refused and never truncated.
+    """Int64 array of whole numbers; values that are fractional, or that a float may have rounded, are refused.
 
     Parameters
     ----------
@@ -164,7 +167,8 @@ def check_whole(name: str, x: Any, *, minimum: int | None = None) -> Integers:
 
     Raises
     ------
-    ValueError, TypeError : fractions, NaN, infinities, numbers from 2^53 on, below `minimum`, or that may be rounded
+    ValueError, TypeError : fractions, NaN, infinities, numbers of size 2^53 or more, numbers below `minimum`, and
+        numbers that `refuse_rounded` refuses
 
     >>> check_whole("n", [1.0, 2]).tolist()
     [1, 2]
@@ -185,7 +189,7 @@ def check_whole(name: str, x: Any, *, minimum: int | None = None) -> Integers:
 
 
 def refuse_rounded(name: str, x: Any) -> None:
-    """A refusal of counts of a type that may have rounded them: from 2^24 on in float32, from 2^11 on in float16.
+    """Refuse counts that their type may have rounded: from 2^24 in float32, from 2^11 in float16.
 
     Parameters
     ----------
@@ -229,16 +233,16 @@ def _check(name: str, x: Any, rule: str | Callable[[float], str], ok: Callable[[
 def one_number(name: str, x: Any) -> float:
     """A single number as a float.
 
-    A positive fraction too small for a double is the smallest positive double: no parameter is rounded to 0.
+    A positive fraction too small for a double becomes the smallest positive double, never 0.
 
     Parameters
     ----------
     name : of the argument, for messages
-    x : a number, a Fraction, or an array of no axes
+    x : a number, a Fraction, or a 0-d array
 
     Raises
     ------
-    TypeError : a list, an array with axes, a word or a truth value
+    TypeError : a list, an array with axes, a string or a bool
     ValueError : a masked entry
 
     >>> from fractions import Fraction
@@ -252,11 +256,11 @@ def one_number(name: str, x: Any) -> float:
 
 
 def instance_hint(given: Any) -> str:
-    """The end of an error about an object of the wrong type: a remedy where a class was given, not called.
+    """Suffix of a type error: the remedy if a class was passed instead of an instance, otherwise empty.
 
     Parameters
     ----------
-    given : the object
+    given : the object of the wrong type
 
     >>> instance_hint(dict), instance_hint({})
     (': dict is the class, write dict(...)', '')
@@ -265,7 +269,7 @@ def instance_hint(given: Any) -> str:
 
 
 def quoted(words: Iterable[str]) -> str:
-    """Words in quotation marks, as a message lists the choices there are.
+    """Choices in quotation marks, separated by commas, for an error message.
 
     Parameters
     ----------
@@ -278,12 +282,12 @@ def quoted(words: Iterable[str]) -> str:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """The end of an error about an unknown name: the nearest known one, however it is written, or nothing.
+    """Suffix of an error about an unknown name: the closest known name, ignoring case, spaces, "_" and "-"; or empty.
 
     Parameters
     ----------
-    name : that is not known
-    known : names that are
+    name : the unknown name
+    known : the valid names
 
     >>> meant("Discrete_gausian", ["discrete gaussian", "laplace"])
     "; did you mean 'discrete gaussian'?"

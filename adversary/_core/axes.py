@@ -1,8 +1,8 @@
-"""Axes by name: arrays of different shapes about the same releases, cells, siblings, rows or columns.
+"""Named axes: alignment of arrays over the same releases, cells, siblings, rows or columns.
 
-A published number, or a table, has axes in a known order. A plain array has them in that order; a DataArray has them by
-name, in any order, and one more, of any name, over releases; a Series or DataFrame has them by place. Along each axis
-labels are paired as `labels` says.
+Published numbers and tables have axes in a fixed order. Plain arrays and pandas objects follow that order; a DataArray
+names its dimensions, in any order, and may have one more dimension, of any name, over releases. Labels along each axis
+are aligned by the rules of `labels`.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     import xarray as xr
 
 CELL, SIBLING, TABLE = ("cell",), ("sibling",), ("row", "column")
-"""Last dimensions of released numbers, of those of siblings, and of a table."""
+"""Trailing dimensions of released numbers, of the numbers of siblings, and of a table."""
 
 LEAD = "release"
-"""The dimension before them."""
+"""Leading dimension, before `CELL`, `SIBLING` or `TABLE`."""
 
 
 def arrays_over(given: Mapping[str, tuple[Any, tuple[str, ...]]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Numbers as plain arrays ([release,] *last dimensions), paired by their labels; and the labels, by dimension.
+    """Numbers as plain arrays ([release,] *trailing dimensions), aligned by label; and the labels per dimension.
 
     Parameters
     ----------
-    given : by name, numbers (or None) and their last dimensions
+    given : per argument name, (numbers or None, names of their trailing dimensions)
 
     Raises
     ------
-    ValueError : labels that differ, numbers without labels beside some that have them, dimensions that are not these
+    ValueError : labels that differ, a mix of labelled and unlabelled arrays, or unexpected dimensions
 
     >>> import pandas as pd
     >>> a, b = pd.Series([1, 2], ["x", "y"]), pd.Series([3, 4], ["y", "x"])
@@ -54,10 +54,12 @@ def arrays_over(given: Mapping[str, tuple[Any, tuple[str, ...]]]) -> tuple[dict[
         arrays = align_arguments(arrays)
     labels = {dim: index for x in reversed(arrays.values()) if has_labels(x) for dim, index in x.indexes.items()}
     for dim, index in labels.items():
-        if dim != LEAD and {*index.tolist()} == {*range(len(index))}:  # the numbers of the cells
+        # Labels 0, 1, 2, ... number the cells: put them in that order, so that they agree with plain arrays.
+        if dim != LEAD and {*index.tolist()} == {*range(len(index))}:
             arrays = {k: x.sortby(dim) if has_labels(x) and dim in x.dims else x for k, x in arrays.items()}
             labels[dim] = index.sort_values()
-    if LEAD in labels and labels[LEAD].nlevels > 1:  # no file holds a label of several parts
+    # NetCDF cannot store a MultiIndex: join its parts.
+    if LEAD in labels and labels[LEAD].nlevels > 1:
         labels[LEAD] = [", ".join(map(str, parts)) for parts in labels[LEAD]]
     for name, (_, last) in given.items():
         if has_labels(x := arrays[name]):
@@ -67,15 +69,16 @@ def arrays_over(given: Mapping[str, tuple[Any, tuple[str, ...]]]) -> tuple[dict[
 
 
 def labelled_array(name: str, values: Any, dims: tuple[str, ...]) -> xr.DataArray:
-    """A DataArray as it is; a plain array labelled with the last of these dims, without coordinates.
+    """DataArray of the values; a plain array takes the last of `dims` as its dimensions, without coordinates.
 
-    The axes of a pandas object have the names of its indexes, and otherwise of these dims.
+    A DataArray is returned unchanged. The axes of a pandas object are named by its indexes or, where those have no
+    name, by `dims`.
 
     Parameters
     ----------
     name : of the argument, for messages
     values : a number, an array or labelled numbers
-    dims : names, as many as the array may have axes
+    dims : names of dimensions, at least as many as the array has axes
 
     Raises
     ------
@@ -100,15 +103,15 @@ def labelled_array(name: str, values: Any, dims: tuple[str, ...]) -> xr.DataArra
 
 
 def common_shape(given: Mapping[str, Any]) -> tuple[int, ...]:
-    """The shape that all arguments broadcast to, those that are None left out.
+    """Common broadcast shape of the arguments; arguments that are None are ignored.
 
     Parameters
     ----------
-    given : by name, numbers, arrays or None
+    given : per argument name, numbers, an array or None
 
     Raises
     ------
-    ValueError : there is none; every shape is named
+    ValueError : the shapes do not broadcast; the message lists them
 
     >>> common_shape({"n": 10, "mean": [1.0, 2.0], "variance": None})
     (2,)
@@ -124,15 +127,15 @@ def common_shape(given: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def paired_arrays(given: Mapping[str, Any]) -> list[Any]:
-    """Arguments that list the same things, as plain arrays in the order of the first argument's labels.
+    """Arguments over the same items, as plain arrays in the order of the first argument's labels.
 
     Parameters
     ----------
-    given : by name, as for `align_arguments`
+    given : per argument name, values as `align_arguments` takes them
 
     Raises
     ------
-    ValueError : as `align_arguments`, or dimensions with labels that are not the same ones
+    ValueError : as `align_arguments`; or labelled arguments with different dimensions
 
     >>> import pandas as pd
     >>> [x.tolist() for x in paired_arrays({"p": pd.Series([1, 2], ["a", "b"]), "q": pd.Series([3, 4], ["b", "a"])})]
@@ -146,7 +149,7 @@ def paired_arrays(given: Mapping[str, Any]) -> list[Any]:
 
 
 def _named_axes(name: str, values: Any, last: tuple[str, ...], along: str) -> tuple[xr.DataArray, str]:
-    """Labelled numbers with the dimensions "release" and `last`, and the name that the first of them had before."""
+    """Labelled numbers with the dimensions "release" and `last`, and the original name of the release dimension."""
     array, by_place = as_data_array(values), not hasattr(values, "coords")
     if by_place and array.ndim <= len(last) + 1:
         places = (LEAD, *last)[len(last) + 1 - array.ndim :]
@@ -163,5 +166,5 @@ def _named_axes(name: str, values: Any, last: tuple[str, ...], along: str) -> tu
 
 
 def _own(name: str, dim: str) -> str:
-    """The siblings of one level are not those of another: their dimension has the level's name, and no labels."""
+    """Name of a dimension within one argument: siblings of different levels get separate dimensions."""
     return f"{name}, {dim}" if dim in SIBLING else dim

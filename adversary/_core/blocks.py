@@ -1,7 +1,7 @@
-"""Long work in blocks: a seed for each, and resumption where it stopped.
+"""Long simulations in blocks: one seed per block, and resumption from stored blocks.
 
-Draws come in fixed blocks of 1024, each with its own child of one `numpy.random.SeedSequence`. How blocks are grouped,
-ordered or resumed, and who makes them, therefore never changes a result.
+Draws come in fixed blocks of 1024, each with its own child of one `numpy.random.SeedSequence`. The grouping, order and
+resumption of blocks, and the worker that computes each, therefore never change a result.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from adversary._core.store import VERSIONS, array_as_bytes, write_blocks
 from adversary._core.workers import map_unordered
 from adversary._core.workers import track as track
 
+# Part of every simulated result: another size would change the draws that a seed gives.
 BLOCK = 1024
 ARRAYS = (*VERSIONS, "scipy")
-"""Distributions on which stored draws may depend."""
+"""Python packages whose versions stored draws may depend on."""
 
 
 def seed_sequence(rng: Any) -> np.random.SeedSequence:
-    """A seed sequence of its own for every call.
+    """A fresh seed sequence for a source of random numbers.
 
     Parameters
     ----------
-    rng : None, a seed >= 0, a sequence (copied), or a Generator, whose next draw is the seed
+    rng : None, a seed >= 0, a SeedSequence (copied), or a Generator, whose next draw becomes the seed
 
     Raises
     ------
@@ -42,7 +43,8 @@ def seed_sequence(rng: Any) -> np.random.SeedSequence:
     >>> seed_sequence(1).entropy
     1
     """
-    if isinstance(rng, np.random.SeedSequence):  # a fresh copy: spawning would use up the caller's
+    # A copy: spawning children changes the state of a SeedSequence, which belongs to the caller.
+    if isinstance(rng, np.random.SeedSequence):
         return np.random.SeedSequence(rng.entropy, spawn_key=rng.spawn_key, pool_size=rng.pool_size)
     if isinstance(rng, np.random.Generator):
         return np.random.SeedSequence(int(rng.integers(2**63)))
@@ -65,21 +67,23 @@ def simulate(
     scheduler: str | None = None,
     workers: int | None = None,
 ) -> Floats:
-    """`function(size, generator)` over blocks of draws, joined along the first axis.
+    """Draws of `function(size, generator)` in blocks, concatenated along the first axis.
 
     Parameters
     ----------
-    function : makes `size` draws with the generator it is given
-    draws : number in all
-    rng : seed; with a seed, results do not depend on how the work was cut or whether it was resumed
-    store : folder where finished blocks are kept; a later call with the same seed and key continues from them
-    key : anything JSON can hold that identifies the work, so that blocks of another are never taken for it
+    function : returns `size` draws, (size, ...), made with the generator
+    draws : total number of draws
+    rng : seed; with a seed, results do not depend on the number of workers or on interruptions
+    description, progress : label of a progress bar on standard error, and whether to show it
+    store : folder of finished blocks; a later call with the same seed and key continues from them. Ignored without a
+        seed
+    key : JSON value that identifies the function and its inputs, so that blocks of other work are not reused
     scheduler, workers : as `map_unordered` takes them
 
     Raises
     ------
-    ValueError : an argument that is not as it must be
-    ImportError, OSError, ChildProcessError : of workers and stores, as `map_unordered` and `write_blocks` say
+    ValueError : an invalid number of draws, seed or number of workers
+    ImportError, OSError, ChildProcessError : as `map_unordered` and `write_blocks`
     """
     total = int(check_whole("draws", draws, minimum=1))
     root = seed_sequence(rng)
@@ -99,19 +103,19 @@ def simulate(
 
 
 def _block(function: Callable[[int, np.random.Generator], Floats], task: tuple[int, np.random.SeedSequence]) -> Floats:
-    """Draws of one block, with a generator of their own."""
+    """Draws of one block, from its own generator."""
     size, child = task
     return function(size, np.random.default_rng(child))
 
 
 def work_name(seed: np.random.SeedSequence, *parts: Any, numbers: Sequence[NDArray[Any]] = ()) -> str:
-    """A name for what follows from a seed, from words and from numbers: 24 hexadecimal digits.
+    """Digest that identifies a computation by its seed, parameters and arrays: 24 hexadecimal digits.
 
     Parameters
     ----------
     seed : of the draws
-    *parts : anything JSON can hold; what it cannot, by its repr
-    numbers : arrays, by their bytes
+    *parts : JSON values; other objects enter by their repr
+    numbers : arrays, which enter by their bytes
 
     >>> work_name(seed_sequence(1), "prior") == work_name(seed_sequence(2), "prior")
     False
@@ -132,22 +136,22 @@ def map_blocks[T](
     progress: bool = False,
     **workers: Any,
 ) -> dict[str, Floats]:
-    """The function of every item, by its name, in their order.
+    """Results of the function per item, by name, in the order of the items.
 
-    With a store, blocks that are there are read, and the others kept there as soon as they are made. A block that is
-    not as recorded is named in a RuntimeWarning and made again.
+    With a store, finished blocks are read from it, and new ones written to it at once. A block that differs from its
+    checksum is named in a RuntimeWarning and computed again.
 
     Parameters
     ----------
     function : of one item, to an array
-    items : by names, which must tell all that a block depends on
+    items : by name; with a store, a name must identify everything that its block depends on
     store : folder of finished blocks, or None
-    description, progress : of a bar on standard error
+    description, progress : label of a progress bar on standard error, and whether to show it
     workers : as `map_unordered` takes them
 
     Raises
     ------
-    ImportError, OSError, ChildProcessError, ValueError : as `map_unordered` and `write_blocks` say
+    ImportError, OSError, ChildProcessError, ValueError : as `map_unordered` and `write_blocks`
 
     >>> {name: block.tolist() for name, block in map_blocks(np.ones, {"a": 1, "b": 2}).items()}
     {'a': [1.0], 'b': [1.0, 1.0]}

@@ -1,9 +1,9 @@
-"""Decorators of compiled functions: machine code is kept on disk, and never outlives the source of any of them.
+"""Decorators of compiled functions: machine code is cached on disk until any source file of the folder changes.
 
-numba keeps compiled code by the file a function stands in. One that calls another from a changed file would go on with
-the old machine code; here the name under which it is kept holds a digest of all these files.
+numba's cache is keyed by the file that defines a function. A function that calls another from a changed file would
+keep the old machine code. The names of cached functions therefore contain a digest of all files in the folder.
 
-Imported inside functions only, because it brings numba.
+This module imports numba, so import it inside functions only.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from adversary._core.workers import notify_after
 
 
 def digest_of(folder: Path) -> str:
-    """Digest of all sources in a folder, whose compiled functions call one another.
+    """Digest of all source files in a folder of compiled functions that call one another.
 
     Parameters
     ----------
-    folder : of `*.py` files
+    folder : with the `*.py` files
 
     Returns
     -------
@@ -36,24 +36,30 @@ def digest_of(folder: Path) -> str:
 
 
 class Decorator(Protocol):
-    """A decorator that keeps a function's type."""
+    """A decorator that preserves a function's type."""
 
     def __call__[F: Callable[..., Any]](self, function: F) -> F: ...
 
 
+# Without wrappers for Python and C an inner function compiles in a fraction of the time.
 _INNER: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+# LLVM's flags that let it reorder and vectorise sums; infinities keep their meaning ("ninf" is not set).
 _VECTORISED = {"nnan", "nsz", "reassoc", "contract"}
 
 
 def compilers(source: str) -> tuple[Decorator, Decorator]:
-    """Decorators (of functions called from Python, of inner ones) of one file in a folder of compiled functions.
+    """Decorators (for functions called from Python, for inner functions) of one file in a folder of compiled functions.
 
-    Machine code runs without the interpreter's lock, and x / 0 is infinite, as in numpy. Inner functions are reached
-    from compiled ones alone: nothing is kept for them, and no way to them from Python is compiled, which takes long.
+    Machine code runs without the interpreter's lock, and x / 0 is infinite, as in numpy. Inner functions are called
+    from compiled functions only. They have no cache and no Python wrapper, which would be slow to compile.
 
     Parameters
     ----------
     source : the file's `__file__`
+
+    Returns
+    -------
+    Decorator of functions called from Python, decorator of inner functions.
     """
     digest = digest_of(Path(source).parent)
 
@@ -65,14 +71,14 @@ def compilers(source: str) -> tuple[Decorator, Decorator]:
 
 
 inlined = cast(Decorator, njit(**_INNER, forceinline=True, fastmath=_VECTORISED))
-"""Decorator of inner functions whose loops work out several numbers at once: sums in the compiler's order, no NaN.
+"""Decorator of inner functions with vectorised loops: sums in the compiler's order, NaN not supported.
 
-They stand in their callers. A copy of their own would be optimised once less, with another order of sums, and would be
-the one called where the caller was compiled just now, but not where it came from the disk."""
+The functions are inlined. A separate copy would be optimised differently, with another order of summation, and would be
+called by freshly compiled callers but not by cached ones: results would depend on the cache."""
 
 
 def call(function: Any, *arguments: Any) -> Any:
-    """A compiled function's answer; where its machine code is not at hand yet, a line on standard error says so.
+    """Result of a compiled function; a line on standard error announces a compilation that takes long.
 
     Parameters
     ----------
@@ -88,10 +94,10 @@ def call(function: Any, *arguments: Any) -> Any:
 
 @contextmanager
 def defer_interrupt() -> Iterator[None]:
-    """Ctrl-C waits for the end of the block.
+    """Context that delays Ctrl-C until its end.
 
-    Numba makes Python objects of a compiled function's answer without looking for exceptions. An interruption raised
-    in between is a segmentation fault.
+    Numba converts a compiled function's result to Python objects without checking for exceptions. A KeyboardInterrupt
+    during the conversion causes a segmentation fault.
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):

@@ -1,7 +1,8 @@
-"""When draws may be turned into a number: R-hat, effective size, divergences and energy, and the rule that must hold.
+"""Convergence diagnostics of Markov chains: R-hat, effective sample size, divergences and energy, with their limits.
 
-The limits are those of ArviZ's `diagnose`. A quantity that never moves fails: its draws cannot tell a certainty from
-chains that all sit in one mode. Whoever knows better, by another method, says so.
+The limits are those of ArviZ's `diagnose`. A quantity that is constant over all draws fails: draws alone cannot
+distinguish a certain value from chains that are all stuck in one mode. Callers that know a constant to be exact handle
+it through `Diagnosis.constant`.
 
 References
 ----------
@@ -26,17 +27,21 @@ Floats = NDArray[np.float64]
 
 LARGEST_RHAT = 1.01
 SMALLEST_ESS = 400.0
-"""Effective number of draws, in the bulk and in the tails."""
+"""Smallest effective sample size, in the bulk and in the tails."""
 SMALLEST_BFMI = 0.3
-"""Bayesian fraction of missing information, E-BFMI, of every chain."""
+"""Smallest Bayesian fraction of missing information, E-BFMI, per chain."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Of one quantity in many releases, all shape (releases,): rank-normalised R-hat, the smaller of bulk and tail ESS,
-    error of the mean.
+    """Convergence diagnostics of one quantity per release, all of shape (releases,).
 
-    `constant` says which never move; all three are NaN there.
+    Parameters
+    ----------
+    r_hat : rank-normalised split R-hat
+    ess : the smaller of bulk and tail effective sample size
+    mcse : Monte Carlo standard error of the mean
+    constant : mask of releases in which all draws are equal; the other three are NaN there
     """
 
     r_hat: Floats
@@ -51,9 +56,9 @@ class Diagnosis:
 
 
 def diagnose(draws: NDArray[Any]) -> Diagnosis:
-    """Diagnosis of a quantity in many releases.
+    """Convergence diagnostics of a quantity per release.
 
-    A quantity with a NaN, or stuck at different values in different chains, gets an infinite R-hat.
+    Draws with a NaN, and chains that are constant at different values, get an infinite R-hat.
 
     Parameters
     ----------
@@ -67,6 +72,7 @@ def diagnose(draws: NDArray[Any]) -> Diagnosis:
     flat = np.asarray(draws, dtype=np.float64)
     broken = ~np.isfinite(flat).all(axis=(0, 1))
     low, high = flat.min(axis=(0, 1)), flat.max(axis=(0, 1))
+    # Equal up to rounding, some fifty units in the last place.
     constant = ~broken & (high - low <= 1e-14 * np.maximum(np.abs(low), np.abs(high)))
     safe = np.where(broken, 0.0, flat)
 
@@ -83,14 +89,14 @@ def diagnose(draws: NDArray[Any]) -> Diagnosis:
 
 
 def diagnose_named(draws: Mapping[str, Floats], remedy: str) -> Diagnosis:
-    """Diagnosis of quantities by name, in their order; a warning names those that fail, and a remedy.
+    """Convergence diagnostics of quantities by name, in their order; a warning lists those that fail.
 
-    One chain alone has an infinite R-hat: nothing shows where it has not been.
+    A single chain has an infinite R-hat: it cannot show that it has missed a mode.
 
     Parameters
     ----------
     draws : by name, each (chain, draw)
-    remedy : ends the warning
+    remedy : last clause of the warning
     """
     diagnosis = diagnose(np.stack(list(draws.values()), axis=-1))
     bad = [
@@ -108,12 +114,12 @@ def diagnose_named(draws: Mapping[str, Floats], remedy: str) -> Diagnosis:
 
 
 def trajectories_passed(diverging: NDArray[np.bool_], energy: Floats) -> bool:
-    """True where no draw of NUTS diverged and the energies of every chain mix.
+    """True if no draw of NUTS diverged and E-BFMI of every chain is at least `SMALLEST_BFMI`.
 
     Parameters
     ----------
-    diverging : (chain, draw)
-    energy : (chain, draw)
+    diverging : mask of divergent transitions (chain, draw)
+    energy : of the Hamiltonian (chain, draw)
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         energy_ratio = array_stats.bfmi(energy)  # type: ignore[no-untyped-call]

@@ -1,9 +1,9 @@
-"""Name and version of the distribution, `dp-adversary`, that provides `import adversary`."""
+"""Name and version of the Python distribution, `dp-adversary`, that provides `import adversary`."""
 
 from __future__ import annotations
 
 NAME = "dp-adversary"
-"""The plain name belongs to a package of somebody else."""
+"""Name on package indexes, where `adversary` is another project."""
 
 
 def __getattr__(name: str) -> str:
@@ -15,12 +15,12 @@ def __getattr__(name: str) -> str:
 
 
 def missing_extra(need: str, extra: str) -> ImportError:
-    """The error of an optional package that is not installed.
+    """ImportError for an optional package that is not installed, with the commands that install it.
 
     Parameters
     ----------
-    need : what needs which package
-    extra : that the package comes with
+    need : start of the message, for example "several workers need Dask"
+    extra : of this distribution that includes the package
 
     >>> raise missing_extra("several workers need Dask", "scale")
     Traceback (most recent call last):

@@ -1,10 +1,9 @@
-"""Labels of xarray and pandas: one rule for every argument.
+"""Labels of xarray and pandas objects: one alignment rule for all functions.
 
-Arguments that are paired are paired by their labels: the same labels are put in the order of the first argument, other
-labels are refused, and so is an array without labels beside one that has some. Answers keep the labels. An axis of a
-pandas object has the name of its index; where it has none, that of the other arguments' only dimension. The index
-0, 1, 2, ... that pandas gives by default only counts, and goes with plain arrays. Masked entries are refused by
-`numeric.as_array`, through which every argument goes.
+Labelled arguments are aligned by label, in the order of the first argument. Different labels are refused, and so is a
+mix of labelled and unlabelled arrays. Results carry the labels. An axis of a pandas object takes the name of its index
+or, if that has no name, the only dimension of the other arguments. The default index 0, 1, 2, ... of pandas counts as
+no labels. `numeric.as_array` refuses masked entries.
 """
 
 from __future__ import annotations
@@ -19,30 +18,32 @@ import numpy as np
 
 from adversary._core.numeric import Floats, Integers, as_array, refuse_masked, scalar_or_array
 
-if TYPE_CHECKING:  # a bound of one number needs none of it
+# pandas and xarray are imported late: a bound for one number needs neither.
+if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
 Extra = Mapping[str, Any]
-"""Dimensions behind those of the releases, in order, each with its labels or None."""
+"""Trailing dimensions, after those of the releases, in order; each with its labels or None."""
 
 UNNAMED = "dim_"
-"""Prefix of xarray's names for axes without one."""
+"""Prefix of xarray's names for unnamed axes."""
 
+# A mistyped label of 10^12 would otherwise allocate terabytes; a million values are 8 MB.
 MOST_LISTED = 1_000_000
-"""Largest count that may label an entry of a list."""
+"""Counts that label an entry of a list must be below this limit."""
 
 _BARE = (float, int, str, np.ndarray, list, tuple, type(None))
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Dimensions and coordinates of many releases or priors; none for plain arrays.
+    """Dimensions and coordinates of an array of releases or priors; empty for plain arrays.
 
     Parameters
     ----------
     dims : names of the dimensions
-    coords : labels along them, as of an `xarray.DataArray`
+    coords : labels along the dimensions, as `coords` of an `xarray.DataArray`
     """
 
     dims: tuple[str, ...] = ()
@@ -50,7 +51,7 @@ class Labels:
 
     @classmethod
     def of(cls, *given: Any) -> Labels:
-        """The labels of the first argument that has any; all of them are paired already."""
+        """The labels of the first argument that has any; the arguments are already aligned."""
         for x in given:
             if has_labels(x) and x.dims:
                 return cls(tuple(str(dim) for dim in x.dims), x.coords)
@@ -62,20 +63,20 @@ class Labels:
         return Labels(self.dims[:-axes], {k: x for k, x in self.coords.items() if not set(last) & set(x.dims)})
 
     def over(self, axes: int) -> Labels:
-        """These labels; where there are none, the dimensions release_0, release_1, ... of so many axes."""
+        """These labels or, if empty, the dimensions release_0, release_1, ... for the number of axes."""
         return self if self.dims else Labels(tuple(f"release_{i}" for i in range(axes)))
 
     def put_on(self, array: Floats, extra: Extra | None = None) -> Any:
-        """An array with these dimensions first and `extra` ones last; without labels, the array or its one number.
+        """DataArray with these dimensions first and `extra` ones last; without labels, the plain array or number.
 
         Raises
         ------
-        ValueError : an extra dimension is one of these
+        ValueError : a dimension of `extra` is also a dimension of the releases
         """
         return self._named(array, extra or {}) if self.dims else scalar_or_array(array)
 
     def put_last(self, array: Floats, x: Any, name: str) -> Any:
-        """An array whose last axes are those of x: with the labels of x if it has any, else along `name`."""
+        """Array whose last axes are those of x, with the labels of x or, if x has none, dimensions called `name`."""
         if has_labels(x) and (given := as_data_array(x)).dims:
             own = {str(dim): given.coords[dim].values if dim in given.coords else None for dim in given.dims}
             return self.over(array.ndim - given.ndim)._named(array, own)
@@ -93,7 +94,7 @@ class Labels:
 
 
 def has_labels(x: Any) -> bool:
-    """True of a DataArray, and of a Series or DataFrame of pandas.
+    """True for a DataArray and for a Series or DataFrame of pandas.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ def has_labels(x: Any) -> bool:
 
 
 def as_data_array(x: Any) -> xr.DataArray:
-    """A DataArray as it is; a Series or DataFrame with its index, and columns, as dimensions.
+    """DataArray of a Series or DataFrame, with its index and columns as dimensions; a DataArray unchanged.
 
     Parameters
     ----------
@@ -118,18 +119,18 @@ def as_data_array(x: Any) -> xr.DataArray:
 
 
 def align_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments by name, those with labels as DataArrays in one order of labels, that of the first that has them.
+    """Arguments by name, the labelled ones as DataArrays in the label order of the first labelled argument.
 
-    Without any labels they come back as they are, to be paired by position.
+    Without any labels the arguments are returned unchanged, to be aligned by position.
 
     Parameters
     ----------
-    given : by name, numbers, arrays or labelled arrays; None is passed over
+    given : per argument name, numbers, arrays or labelled arrays; None is ignored
 
     Raises
     ------
-    ValueError : different labels along one dimension, or labels in another order of which one occurs twice; an array
-        without labels beside one that has them
+    ValueError : labels that differ along a dimension; repeated labels in another order; a mix of labelled and
+        unlabelled arrays
 
     >>> import pandas as pd
     >>> p, q = pd.Series([0.7, 0.3], ["a", "b"]), pd.Series([0.7, 0.3], ["b", "a"])
@@ -161,7 +162,7 @@ def align_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def has_default_index(x: Any) -> bool:
-    """True of a pandas object with the index 0, 1, 2, ... that it gets where none is given: it only counts.
+    """True for a pandas object with the default index 0, 1, 2, ..., which labels nothing.
 
     Parameters
     ----------
@@ -175,7 +176,7 @@ def has_default_index(x: Any) -> bool:
 
 
 def _named_alike(labelled: dict[str, Any]) -> dict[str, Any]:
-    """The arrays, an axis without a name called like the one dimension that has one."""
+    """The arrays, with unnamed axes named after the only named dimension, if there is exactly one."""
     dims = {str(dim) for x in labelled.values() for dim in x.dims}
     names = {dim for dim in dims if not dim.startswith(UNNAMED)}
     if len(names) != 1:
@@ -185,7 +186,7 @@ def _named_alike(labelled: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_order(x: xr.DataArray, first: xr.DataArray, dim: str, names: str) -> xr.DataArray:
-    """An array in the order of the labels that the first has along a dimension."""
+    """An array reordered to the labels of `first` along a dimension."""
     order: pd.Index | None = first.indexes.get(dim)
     own: pd.Index | None = x.indexes.get(dim)
     if order is None and own is None and first.sizes[dim] == x.sizes[dim]:
@@ -210,9 +211,9 @@ def _listed(index: Any, size: int) -> str:
 
 
 def broadcast_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments by name, aligned, and those with labels broadcast by the names of their dimensions.
+    """Arguments by name, aligned; those with labels are broadcast by the names of their dimensions.
 
-    Without any labels they come back as they are, to be paired by position.
+    Without any labels the arguments are returned unchanged, to be aligned by position.
 
     Parameters
     ----------
@@ -231,13 +232,13 @@ def broadcast_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def values_by_count(name: str, x: Any, *, gaps: bool = True) -> Any:
-    """The values of counts 0, 1, 2, ...: of a Series or DataArray those that its labels name, of anything else as is.
+    """Values at the counts 0, 1, 2, ...; labels of a Series or DataArray are read as counts, other input is unchanged.
 
     Parameters
     ----------
     name : of the argument, for messages
-    x : one value for each count
-    gaps : whether a count without a label has the value 0; otherwise it is refused
+    x : one value per count
+    gaps : set counts without a label to 0; otherwise gaps are refused
 
     Raises
     ------
@@ -263,16 +264,16 @@ def values_by_count(name: str, x: Any, *, gaps: bool = True) -> Any:
 
 
 def whole_labels(name: str, index: Any) -> Integers:
-    """Labels as different whole numbers, also where they are written as text, as a CSV file's header is.
+    """Labels as distinct whole numbers; text such as the header of a CSV file is converted.
 
     Parameters
     ----------
-    name : of what they label, for messages
+    name : of the labelled argument, for messages
     index : the labels
 
     Raises
     ------
-    ValueError : a label that is no whole number, or one that occurs twice
+    ValueError : a label that is not a whole number, or one that occurs twice
     """
     labels = np.asarray(index)
     try:
@@ -294,13 +295,13 @@ def over_labels(function: Callable[..., Any], *arguments: Any) -> Any:
 
     Parameters
     ----------
-    function : of float64 arrays that broadcast, elementwise; one array out
+    function : elementwise, of float64 arrays that broadcast, to one array
     arguments : numbers, arrays, or labelled arrays, which broadcast by the names of their dimensions
 
     Returns
     -------
-    The function's value: a float where every argument is a number, a DataArray with all dimensions and coordinates
-    where one argument has labels, a float64 array of the broadcast shape otherwise.
+    A float if every argument is a number; a DataArray with all dimensions and coordinates if any argument has labels;
+    otherwise a float64 array of the broadcast shape.
 
     >>> over_labels(np.add, 1, 2), over_labels(np.add, 1, [2, 3]).tolist()
     (3.0, [3.0, 4.0])
@@ -317,13 +318,14 @@ def over_labels(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def labelled[F: Callable[..., Any]](method: F) -> F:
-    """A method of arrays that keeps the labels of its arguments: labels in, a DataArray out.
+    """Decorator of a method of arrays: labelled arguments give a labelled DataArray.
 
     Parameters
     ----------
-    method : of an object and arrays that broadcast, elementwise; one array out, or a pair. Or a function, whose first
-        argument, such as a guarantee, is then no array either
+    method : elementwise, of `self` and arrays that broadcast, to one array or a pair. Or a function whose first
+        argument, such as a guarantee, is not an array
     """
+    # The first names of a code object are those of its arguments, in order.
     names = method.__code__.co_varnames
 
     @wraps(method)
@@ -347,11 +349,11 @@ def labelled[F: Callable[..., Any]](method: F) -> F:
 
 
 def elementwise[F: Callable[..., Any]](method: F) -> F:
-    """A method of one number, answered for every element of an array; labels are kept.
+    """Decorator that applies a method of one number to every element of an array; labels are preserved.
 
     Parameters
     ----------
-    method : of an object and one number, to one number; or a function, as for `labelled`
+    method : of `self` and one number, to one number; or a function, as for `labelled`
     """
     names = method.__code__.co_varnames[:2]
 

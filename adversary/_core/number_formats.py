@@ -1,7 +1,7 @@
-"""Formats of numbers: probabilities in percent, figures to a few digits, bounds rounded outward.
+"""Number formats: probabilities in percent, numbers to a few significant digits, bounds rounded outward.
 
-Two significant digits in verdicts and on cards, three in tables and of bounds; more only where two numbers differ in
-them alone. A lower end is rounded down and an upper end up, so that a rounded bound never claims more.
+Verdicts and cards show two significant digits, tables and bounds three; more only where two numbers would otherwise
+read the same. Lower bounds are rounded down and upper bounds up, so that a rounded bound remains valid.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 
 PERCENT = "%"
 DIGITS, HEADLINE = 3, 2
-"""Significant digits of numbers in tables and of bounds, and of numbers in verdicts and on cards."""
+"""Significant digits: of bounds and numbers in tables; of numbers in verdicts and on cards."""
 MOST_DIGITS = 5
-"""Digits that are written where two numbers differ in them alone."""
+"""Largest number of significant digits used to tell two numbers apart."""
 SMALL, RARE_EVENT, NOTHING = 1e-4, 1e-9, 1e-12
-"""Probabilities below are written "1 in 40,000", not as numbers, and as none."""
+"""Thresholds of probabilities: below them "1 in 40,000", "below 1 in 1,000,000,000" and "none" are written."""
 NONE = "none (below 1e-12)"
 
 
 def percent(p: float, digits: int = HEADLINE) -> str:
-    """A probability in percent at a glance: two digits, of its distance from 1 where that is the smaller.
+    """A probability in percent to two significant digits; above 50 %, two digits of its complement.
 
     Parameters
     ----------
@@ -38,19 +38,20 @@ def percent(p: float, digits: int = HEADLINE) -> str:
     if p < SMALL:
         return _one_in(p)
     near = min(p, 1.0 - p)
-    decimals = int(np.clip(digits - 3 - np.floor(np.log10(near / 0.995)), 0, 8))  # 9.96% is written as 10%
+    # 0.995 instead of 1: from 9.95 % on a number rounds to 10 %, with one decimal less.
+    decimals = int(np.clip(digits - 3 - np.floor(np.log10(near / 0.995)), 0, 8))
     shown = f"{100 * p:.{decimals}f}"
     return (shown.rstrip("0").rstrip(".") if decimals else shown) + PERCENT
 
 
 def format_number(x: float, digits: int = DIGITS) -> str:
-    """A number to three significant digits; whole numbers and whole parts in full, with separators of thousands.
+    """A number to three significant digits; whole numbers and integer parts in full, with thousands separators.
 
-    Powers of ten are those of `format_bound`.
+    Numbers from 1e9, and below 1e-5, are written with powers of ten, as by `format_bound`.
 
     Parameters
     ----------
-    x : any number; "none" stands for NaN, "unlimited" for infinity
+    x : any number; NaN is written "none", infinity "unlimited"
     digits : significant digits, >= 1
 
     >>> format_number(1 / 3), format_number(12345.0), format_number(float("inf")), format_number(4.6e-15)
@@ -60,6 +61,7 @@ def format_number(x: float, digits: int = DIGITS) -> str:
         return "none" if np.isnan(x) else "unlimited" if x > 0 else "−unlimited"
     if 0.0 < abs(x) < NOTHING:
         return NONE
+    # Whole up to rounding, and of at most four digits before powers of ten take over.
     if abs(x - np.rint(x)) <= 1e-12 * abs(x) < 1e-8:
         return _signed(f"{x:,.0f}")
     short = _short_exponent(f"{x:.{digits - 1}e}")
@@ -68,7 +70,7 @@ def format_number(x: float, digits: int = DIGITS) -> str:
 
 
 def format_probability(p: float, digits: int = DIGITS) -> str:
-    """A probability in percent to three significant digits; to more where it would read as certain and is not.
+    """A probability in percent to three significant digits; to more if it would otherwise read as 100%.
 
     Parameters
     ----------
@@ -89,7 +91,7 @@ def format_probability(p: float, digits: int = DIGITS) -> str:
 
 
 def format_chance(p: float, digits: int = DIGITS) -> str:
-    """The probability of an event that should be rare: below 0.01% it does not matter how small.
+    """The probability of an event that should be rare; values below 0.01% are not distinguished.
 
     Parameters
     ----------
@@ -110,13 +112,13 @@ def _one_in(p: float) -> str:
 
 
 def format_apart(write: Callable[[Any, int], str], values: Iterable[Any], digits: int = DIGITS) -> list[str]:
-    """Numbers as text, to the fewest digits at which all that differ read differently; to `digits` where none do.
+    """Numbers as text, to the fewest significant digits that separate them: at least `digits`, at most `MOST_DIGITS`.
 
     Parameters
     ----------
-    write : writes a number to so many digits
-    values : to be read side by side
-    digits : significant digits, >= 1; `MOST_DIGITS` at most
+    write : formats a number to a given number of digits
+    values : numbers that are shown side by side
+    digits : smallest number of significant digits, >= 1
 
     >>> format_apart(percent, [0.5, 0.52]), format_apart(percent, [0.5, 0.503], 2), format_apart(percent, [0.5, 0.5])
     (['50%', '52%'], ['50%', '50.3%'], ['50%', '50%'])
@@ -127,7 +129,7 @@ def format_apart(write: Callable[[Any, int], str], values: Iterable[Any], digits
 
 
 def give_or_take(spread: float) -> str:
-    """A standard error as text to follow its number; nothing where the number is exact (no error, or none known).
+    """A standard error as text to follow its number; empty for an error of 0 or NaN.
 
     Parameters
     ----------
@@ -140,14 +142,14 @@ def give_or_take(spread: float) -> str:
 
 
 def format_bound(value: float, upper: bool, digits: int = DIGITS) -> str:
-    """A bound to so many significant digits: upper ends are rounded up, lower ends down; a whole one as it is.
+    """A bound to a number of significant digits: upper bounds are rounded up, lower bounds down.
 
-    A value within the last digits of a double of a round one (four parts in 10^16) is that one.
+    A value within four parts in 10^16, the precision of a double, of a round number is written as that number.
 
     Parameters
     ----------
-    value : the bound; infinity is "unlimited"
-    upper : True for an upper end, False for a lower one
+    value : the bound; infinity is written "unlimited"
+    upper : True for an upper bound, False for a lower one
     digits : significant digits, >= 1
 
     >>> format_bound(2.71828, True), format_bound(2.71828, False), format_bound(1.23456e-9, True, 2)
@@ -165,18 +167,19 @@ def format_bound(value: float, upper: bool, digits: int = DIGITS) -> str:
 
 
 def round_outward(exact: Decimal, upper: bool, digits: int) -> Decimal:
-    """A bound to so many significant digits, an upper end up, a lower one down."""
+    """A bound to a number of significant digits, an upper bound rounded up, a lower one down."""
     if exact == 0:
         return Decimal(0)
     unit = Decimal(1).scaleb(exact.adjusted() - digits + 1)
     rounded = outward(exact, unit, upper)
-    if rounded.adjusted() > exact.adjusted():  # 0.99999 up is 1.00, not 1.000
+    # 0.99999 rounded up is 1.00, not 1.000.
+    if rounded.adjusted() > exact.adjusted():
         rounded = rounded.quantize(unit.scaleb(1))
     return rounded
 
 
 def outward(exact: Decimal, unit: Decimal, upper: bool) -> Decimal:
-    """A number to a whole multiple of a unit, up or down; the nearest where that is the same to a double's digits."""
+    """A number rounded up or down to a multiple of a unit; to the nearest if both agree in double precision."""
     nearest = exact.quantize(unit)
     if abs(nearest - exact) <= Decimal("4e-16") * abs(exact):
         return nearest
@@ -184,17 +187,17 @@ def outward(exact: Decimal, unit: Decimal, upper: bool) -> Decimal:
 
 
 def format_uncrossed(reached: float, tolerated: float, digits: Iterable[int]) -> tuple[str, str] | None:
-    """A risk within its tolerance, both as text, to the first of these digits at which they do not cross.
+    """A risk and its tolerance as text, to the fewest digits at which the rounded risk stays within the tolerance.
 
     Parameters
     ----------
-    reached : risk that is reached, rounded up
-    tolerated : risk that is tolerated, rounded down
+    reached : attained risk, rounded up
+    tolerated : tolerated risk, rounded down
     digits : numbers of significant digits, tried in this order
 
     Returns
     -------
-    (reached, tolerated), or None where they cross at all of these digits.
+    (reached, tolerated), or None if the rounded risk exceeds the rounded tolerance at each of these digits.
 
     >>> format_uncrossed(0.12341, 0.12349, range(3, 8))
     ('0.12341', '0.12349')
@@ -205,13 +208,13 @@ def format_uncrossed(reached: float, tolerated: float, digits: Iterable[int]) ->
 
 
 def shown_epsilon(epsilon: float, loss: float, digits: int | None) -> str:
-    """A recommended epsilon: with the decimals it was rounded down to, else to three digits, rounded down.
+    """A recommended epsilon as text: with its own decimals if it was rounded, else three digits rounded down.
 
     Parameters
     ----------
-    epsilon : recommended
+    epsilon : recommended value
     loss : largest epsilon that the tolerances allow, >= epsilon
-    digits : decimals that epsilon was rounded down to, None where it was not
+    digits : decimals to which epsilon was rounded down; None if it was not rounded
 
     >>> shown_epsilon(1.09, 1.0986123, 2), shown_epsilon(1.0986123, 1.0986123, None)
     ('1.09', '1.09')
@@ -221,12 +224,12 @@ def shown_epsilon(epsilon: float, loss: float, digits: int | None) -> str:
 
 
 def outward_percent(p: float, upper: bool, digits: int = DIGITS) -> str:
-    """A bound on a probability in percent, without the sign; to more digits where it would read as 100 and is not.
+    """A bound on a probability in percent, without the sign; to more digits if it would otherwise read as 100.
 
     Parameters
     ----------
     p : probability
-    upper : True for an upper end, False for a lower one
+    upper : True for an upper bound, False for a lower one
     digits : significant digits, >= 1
 
     >>> outward_percent(0.123456, True), outward_percent(0.999999, True)
@@ -239,12 +242,12 @@ def outward_percent(p: float, upper: bool, digits: int = DIGITS) -> str:
 
 
 def percentage(p: float, upper: bool, digits: int = DIGITS) -> str:
-    """A bound on a probability in percent with its sign, or "1 in 40,000", rounded outward.
+    """A bound on a probability in percent, with the sign, or as "1 in 40,000"; rounded outward.
 
     Parameters
     ----------
     p : probability
-    upper : True for an upper end, False for a lower one
+    upper : True for an upper bound, False for a lower one
     digits : significant digits, >= 1
 
     >>> percentage(0.123456, True), percentage(0.05, True), percentage(2.4e-5, True), percentage(2.4e-5, False)
@@ -263,7 +266,7 @@ def format_interval(low: float, high: float, *, percent: bool = False, digits: i
     Parameters
     ----------
     low, high : ends
-    percent : the ends are probabilities, written in percent
+    percent : write the ends, which are probabilities, in percent
     digits : significant digits of each end, >= 1
 
     >>> format_interval(0.12344, 0.98765), format_interval(0.12344, 0.98765, percent=True)
@@ -275,7 +278,7 @@ def format_interval(low: float, high: float, *, percent: bool = False, digits: i
 
 
 def interval(ends: Sequence[float], digits: int = 3) -> str:
-    """An interval, rounded outward to so many significant digits of its length.
+    """An interval, rounded outward to a number of significant digits of its length.
 
     Parameters
     ----------
@@ -294,14 +297,15 @@ def interval(ends: Sequence[float], digits: int = 3) -> str:
 def _to_places(x: float, places: int, upper: bool) -> str:
     if x == 0.0 or not np.isfinite(x):
         return format_number(x)
-    if abs(x) >= 1e9:  # as elsewhere, by powers of ten; a decimal number has 28 digits
+    # Decimal's default context has 28 digits; larger numbers are written with powers of ten, as elsewhere.
+    if abs(x) >= 1e9:
         return format_bound(x, upper)
     rounded = Decimal(repr(x)).quantize(Decimal(1).scaleb(-places), ROUND_CEILING if upper else ROUND_FLOOR)
     return _signed(f"{rounded:,f}")
 
 
 def as_given(x: float) -> str:
-    """A parameter as people write it, to 15 digits.
+    """A parameter in its shortest decimal form, to 15 significant digits.
 
     Parameters
     ----------
@@ -314,17 +318,17 @@ def as_given(x: float) -> str:
 
 
 def _signed(text: str) -> str:
-    """A negative number with the sign for minus."""
+    """A number as text, with the typographic minus sign."""
     return f"−{text[1:]}" if text.startswith("-") else text
 
 
 def _short_exponent(text: str) -> str:
-    """A small number without the zero that Python puts into its exponent."""
+    """A number as text, without the leading zero of a negative exponent: 1e-5, not 1e-05."""
     return text.replace("e-0", "e-")
 
 
 def finite(x: Any) -> float | None:
-    """A number JSON can hold: None for what is not finite, and no negative zero.
+    """A number that JSON can represent: None for NaN and infinities, 0.0 for negative zero.
 
     Parameters
     ----------

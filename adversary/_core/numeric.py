@@ -1,4 +1,4 @@
-"""Numerics of plain numpy arrays: log-space helpers, ties, and roots that end on the safe side."""
+"""Numerics of plain NumPy arrays: functions in log space, ties, minima, and roots rounded to the safe side."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ Size = int | tuple[int, ...] | None
 """Shape of simulated values, as NumPy's generators take it."""
 
 TAIL_NATS = 41.5
-"""A mass of exp(-41.5) is below 1e-18: what a support may leave out."""
+"""Nats of a mass that supports may omit: exp(-41.5) is below 1e-18."""
 
 SMALLEST = 5e-324
 """The smallest double."""
 
 PLAIN = (float, int, Fraction)
-"""Types of one number, without a mask."""
+"""Types of a single number, which cannot be masked."""
 
 
 def as_array(x: Any) -> Floats:
-    """Float64 array of anything array-like, a Fraction included; a number beyond doubles is an infinity.
+    """Float64 array of anything array-like, a Fraction included; a number too large for a double becomes infinite.
 
     Parameters
     ----------
@@ -53,12 +53,12 @@ def as_array(x: Any) -> Floats:
 
 
 def refuse_masked(name: str, x: Any) -> None:
-    """A refusal of masked entries: the number behind a mask is no number.
+    """Refuse masked entries, whose underlying values are meaningless.
 
     Parameters
     ----------
-    name : of the argument
-    x : anything; of a list or tuple, each entry is looked at
+    name : of the argument, for the message
+    x : anything; each entry of a list or tuple is checked
 
     Raises
     ------
@@ -103,6 +103,7 @@ def exponential_excess(x: ArrayLike) -> Floats:
     5.000000001666...e-19
     """
     x = as_array(x)
+    # Taylor series to x^11 / 11! where |x| <= 0.1: the next term is below 1e-18 of the sum.
     near = np.clip(x, -0.1, 0.1)
     series = np.ones_like(near)
     for k in range(11, 2, -1):
@@ -111,12 +112,12 @@ def exponential_excess(x: ArrayLike) -> Floats:
 
 
 def log_sum_exp(x: Floats, axis: int = -1) -> Floats:
-    """Log of the sum of exponentials along an axis; a slice that is all -inf gives -inf, silently.
+    """Log of the sum of exponentials along an axis; a slice of -inf alone gives -inf without a warning.
 
     Parameters
     ----------
     x : logarithms, -inf allowed
-    axis : summed over, and gone from the result
+    axis : axis of the sum, which the result no longer has
 
     >>> log_sum_exp(np.array([[-1000.0, -1000.0]])).round(4).tolist()
     [-999.3069]
@@ -128,7 +129,7 @@ def log_sum_exp(x: Floats, axis: int = -1) -> Floats:
 
 
 def logit(p: ArrayLike) -> Floats:
-    """log(p / (1 - p)); -inf at 0 and +inf at 1, silently.
+    """log(p / (1 - p)); -inf at 0 and +inf at 1, without a warning.
 
     Parameters
     ----------
@@ -160,7 +161,7 @@ def posterior_ratio(prior: ArrayLike, loss: ArrayLike) -> Floats:
 
 
 def posterior_after(start: ArrayLike, loss: ArrayLike) -> Floats:
-    """Posterior probability after a loss; priors of 0 and 1 stay put, even at an infinite loss.
+    """Posterior probability given a privacy loss; priors of 0 and 1 do not change, even at an infinite loss.
 
     Parameters
     ----------
@@ -176,30 +177,35 @@ def posterior_after(start: ArrayLike, loss: ArrayLike) -> Floats:
 
 
 def past_ties(threshold: ArrayLike, error: ArrayLike = 0.0) -> Floats:
-    """The loss above which another is greater than a threshold, rather than equal to it up to rounding.
+    """Threshold plus a margin for rounding: computed losses up to it count as equal to the threshold.
 
-    The one rule for ties: a loss within four errors of computing it, or four last digits, of a threshold equals it.
-    Thus P(L > t) is a tail at past_ties(t), and P(L >= t) is 1 - P(-L > -t).
+    The margin is four times the larger of `error` and the rounding unit of the threshold. P(L > t) is the tail at
+    past_ties(t), and P(L >= t) is 1 - P(-L > -t).
 
     Parameters
     ----------
     threshold : in nats; infinities allowed
-    error : absolute, of the losses near the threshold
+    error : absolute numerical error of losses near the threshold, in nats
+
+    Returns
+    -------
+    Thresholds, in nats, of the broadcast shape.
     """
     t = as_array(threshold)
     size = np.where(np.isfinite(t), np.abs(t), 0.0)
-    with np.errstate(over="ignore"):  # past the largest double is infinity
+    # Beyond the largest double the result is infinity, as intended.
+    with np.errstate(over="ignore"):
         return np.asarray(t + 4.0 * np.maximum(error, np.finfo(np.float64).eps * size), dtype=np.float64)
 
 
 def tied(values: ArrayLike, errors: ArrayLike = 0.0, *, largest: bool = True) -> NDArray[np.bool_]:
-    """A mask of the values equal to the largest, or the smallest, within three standard errors or rounding.
+    """Mask of the values equal to the largest, or the smallest, within three standard errors or rounding.
 
     Parameters
     ----------
-    values : one axis; what is NaN is tied with nothing
-    errors : standard errors of the values, NaN where there is none
-    largest : of which end
+    values : one axis; NaN is never tied
+    errors : standard errors of the values, NaN where unknown
+    largest : compare with the largest value, otherwise with the smallest
 
     >>> tied([0.602, 0.602 - 1e-12, 0.5]).tolist(), tied([0.60, 0.61, 0.5], 0.004).tolist()
     ([True, True, False], [True, True, False])
@@ -213,22 +219,23 @@ def tied(values: ArrayLike, errors: ArrayLike = 0.0, *, largest: bool = True) ->
 
 
 EQUAL = 1e-9
-"""Relative difference below which two numbers of a ranking are equal: what summation leaves of equal ones."""
+"""Relative difference up to which two numbers of a ranking are equal; rounding in sums stays below it."""
 
 
 def _equal(x: Any, y: Any, error: Any) -> Any:
-    """A mask of the numbers that cannot be told from y, given the standard errors of their differences."""
-    with np.errstate(invalid="ignore"):  # two infinities are equal, and their difference is no number
+    """Mask of the numbers equal to y within three standard errors of the difference, or rounding."""
+    # Equal infinities are ties; their difference is NaN.
+    with np.errstate(invalid="ignore"):
         return (x == y) | (np.isfinite(y) & (np.abs(np.subtract(x, y)) <= 3.0 * error + EQUAL * np.abs(y)))
 
 
 def shared_ranks(values: ArrayLike, errors: ArrayLike = 0.0) -> Integers:
-    """Ranks of values in falling order, 1 the largest; what cannot be told from the first of a rank shares it.
+    """Ranks of values in falling order, 1 for the largest; values tied with the first of a rank share it.
 
     Parameters
     ----------
     values : one axis, in falling order
-    errors : standard errors of the values, NaN where there is none
+    errors : standard errors of the values, NaN where unknown
 
     >>> shared_ranks([0.7, 0.7, 0.6, 0.2], [0.0, 0.0, 0.01, 0.0]).tolist()
     [1, 1, 3, 4]
@@ -245,26 +252,28 @@ def shared_ranks(values: ArrayLike, errors: ArrayLike = 0.0) -> Integers:
 
 
 def smallest(function: Callable[[Floats], Floats], points: Floats, known: Floats | None = None) -> Floats:
-    """Least value of a function along the last axis of a grid of points, refined about the best point of each row.
+    """Minimum of a function along the last axis, by repeated refinement of a grid about its best point.
 
-    Ten zooms by a factor of eight between the neighbours: for a function with one minimum, to rounding. Whatever the
-    function, the result is a value it takes.
+    Ten refinements, each eight times finer, give the minimum of a unimodal function to rounding. For any function the
+    result is one of its values, hence an upper bound on its minimum.
 
     Parameters
     ----------
     function : of points (..., point), to values (..., point)
-    points : rising along the last axis
-    known : values at the points, if they are known: the function is then not called there again
+    points : increasing along the last axis
+    known : values at `points`, if already computed
 
     Returns
     -------
-    Least value of each row, (...).
+    Smallest value of each row, (...).
 
     >>> float(smallest(lambda x: (x - 0.3) ** 2 + 1.0, np.linspace(0.0, 1.0, 5)).round(12))
     1.0
     """
     values = np.asarray(function(points) if known is None else known, dtype=np.float64)
     points, least = np.broadcast_to(points, values.shape), values.min(-1)
+    # 17 points span two cells of the previous grid: cells shrink by 8, after ten rounds by 1e-9. A smooth minimum is
+    # flat, so its value is then exact to 1e-18 of the curvature.
     for _ in range(10):
         best = np.argmin(values, -1)[..., None]
         low = np.take_along_axis(points, np.maximum(best - 1, 0), -1)
@@ -276,17 +285,17 @@ def smallest(function: Callable[[Floats], Floats], points: Floats, known: Floats
 
 
 def solve_decreasing(function: Callable[[float], float], low: float, high: float) -> float:
-    """The smallest point at which a decreasing function is <= 0: bisection that ends on the safe side.
+    """Smallest point at which a decreasing function is <= 0, by bisection that ends on that side.
 
     Parameters
     ----------
     function : decreasing, of one number
-    low, high : where to look first, low < high; `high` is widened until the function is <= 0 there
+    low, high : initial bracket, low < high; `high` is increased until the function is <= 0 there
 
     Returns
     -------
-    A point at which the function is <= 0, within rounding of the smallest: `low` if it already is there, infinity if
-    there is none.
+    A point at which the function is <= 0, within rounding of the smallest one; `low` if the function is <= 0 there,
+    infinity if it is positive up to 1e300.
 
     >>> solve_decreasing(lambda x: 2.0 - x, 0.0, 1.0), solve_decreasing(lambda x: 1.0, 0.0, 1.0)
     (2.0, inf)
@@ -306,16 +315,16 @@ def solve_decreasing(function: Callable[[float], float], low: float, high: float
 
 
 def solve_decreasing_each(function: Callable[[Floats], Floats], count: int) -> Floats:
-    """The smallest points from 0 on at which decreasing functions are <= 0, as `solve_decreasing`, all at once.
+    """Smallest points x >= 0 at which decreasing functions are <= 0: `solve_decreasing` for an array of functions.
 
     Parameters
     ----------
-    function : points (count,), one for each function, to their values (count,)
+    function : of points (count,), one per function, to values (count,)
     count : number of functions
 
     Returns
     -------
-    Points (count,), infinite where a function stays above 0.
+    Points (count,), infinite where a function is positive up to 1e250.
 
     >>> solve_decreasing_each(lambda x: np.array([2.0, -1.0]) - x, 2).tolist()
     [2.0, 0.0]
@@ -333,19 +342,24 @@ def solve_decreasing_each(function: Callable[[Floats], Floats], count: int) -> F
 
 
 def halved(safe: Callable[[Floats], NDArray[np.bool_]], low: Floats, high: Floats, least: float = 0.0) -> Floats:
-    """Upper ends of intervals that are halved down to rounding, each where `safe` holds.
+    """Upper ends of brackets after bisection to rounding, all at points where `safe` is true.
 
-    A finished one waits: no answer depends on its neighbours.
+    A finished bracket no longer changes, so that no result depends on the other brackets of the array.
 
     Parameters
     ----------
-    safe : mask of the points (interval,) on the safe side: false up to some point of each interval, true from there on
-    low, high : ends (interval,), the upper ones safe
-    least : size down to which rounding is relative
+    safe : of points (bracket,), to a mask that is false up to some point of each bracket and true from there on
+    low, high : ends (bracket,); `safe` is true at `high`
+    least : the tolerance is relative to the size of `high`, or to `least` if that is larger
+
+    Returns
+    -------
+    Points (bracket,).
 
     >>> halved(lambda x: x * x >= 2.0, np.zeros(1), np.ones(1) * 2.0).round(12).tolist()
     [1.414213562373]
     """
+    # 1074 halvings take a bracket of width 1 to the smallest double.
     for _ in range(1100):
         middle = 0.5 * (low + high)
         done = (high - low <= 4e-16 * np.maximum(np.abs(high), least)) | (middle <= low) | (middle >= high)

@@ -1,4 +1,4 @@
-"""Settings of sampled posteriors, shared by every engine that draws."""
+"""Settings of sampled posteriors, shared by all sampling engines."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from adversary._core.argument_checks import check_probability, check_whole
 
 CAREFUL = 0.95
-"""Acceptance that a second try aims at: smaller steps, fewer divergences."""
+"""Target acceptance rate of a second attempt: smaller steps, fewer divergences."""
 KEPT = 100
-"""Draws of each chain that are kept of each of many releases."""
+"""Draws stored per chain and release, when there are many releases."""
 
 
 @dataclass(frozen=True)
@@ -20,15 +20,15 @@ class Sampling:
 
     Parameters
     ----------
-    draws : draws kept of each chain
-    tune : steps to tune each chain, which are thrown away
+    draws : draws per chain, after tuning
+    tune : tuning steps per chain, which are discarded
     chains : independent chains, at least 2
-    target_accept : acceptance that NUTS aims at, in (0, 1)
-    prior_draws : draws of the prior that are weighed by every release. Of a rare target, and given side data, half as
-        many of each hypothesis are made by better proposals; where these have too many latents to move, the message
-        says how many draws of the prior would do
-    compile_kwargs : of nutpie's `compile_pymc_model`, for densities that NUTS samples: {"backend": "jax",
-        "gradient_backend": "jax"} where JAX is installed
+    target_accept : target acceptance rate of NUTS, in (0, 1)
+    prior_draws : prior draws for importance sampling, weighted by the likelihood of each release; at least 1000. For a
+        rare target, or with side data, better proposals make half as many draws per hypothesis; if a model has too many
+        latent variables for these proposals, the message names a sufficient number of prior draws
+    compile_kwargs : arguments of nutpie's `compile_pymc_model`, for densities that NUTS samples; for example
+        {"backend": "jax", "gradient_backend": "jax"} if JAX is installed
 
     Raises
     ------
@@ -56,6 +56,6 @@ class Sampling:
             raise TypeError(f"compile_kwargs must be a mapping of names to settings, got {self.compile_kwargs!r}")
 
     def longer(self, times: int) -> Sampling:
-        """Settings of as many chains, each so many times as long and in smaller steps."""
+        """Settings with `times` the tuning steps and draws per chain, and target acceptance of at least `CAREFUL`."""
         accept = max(self.target_accept, CAREFUL)
         return replace(self, tune=self.tune * times, draws=self.draws * times, target_accept=accept)

@@ -1,4 +1,4 @@
-"""Parts of sentences: numbers as people write them, without powers of ten and trailing zeros, and names in a row.
+"""Parts of sentences: numbers without powers of ten and trailing zeros, frequencies, and lists of names.
 
 Bounds are rounded outward, as in `number_formats`.
 """
@@ -15,24 +15,24 @@ from adversary._core.number_formats import DIGITS, format_bound, outward, percen
 
 DECIMALS = 10
 NEAR_THE_END = 4
-"""Most decimals of a percentage in a sentence, and most that are there only to keep it apart from 0 and 100."""
+"""Most decimals of a percentage in a sentence, and most decimals used only to distinguish it from 0 and 100."""
 RARE = 1e-6
-"""Probabilities below are not written as numbers."""
+"""Probability below which an event is written in words instead of a number."""
 SPELLED = 3
-"""Items that share an end of a ranking are named up to so many; of more, how many."""
+"""Largest number of tied items listed by name; larger groups are counted."""
 _LONGEST = 12
-"""Characters of a parameter, at most, that is written in full."""
+"""Largest number of characters of a parameter that is written in full."""
 AT_A_TIME = "for any one person and adversary at a time, not for all of them at once"
-"""Scope of a probability that a bound holds, in words."""
+"""Scope, in words, of the probability with which a bound holds."""
 
 
 def plain(value: float, upper: bool, digits: int = 3) -> str:
-    """An end of a bound to so many significant digits, rounded outward, with separators of thousands.
+    """A bound to a number of significant digits, rounded outward, with thousands separators.
 
     Parameters
     ----------
     value : the bound
-    upper : True for an upper end, False for a lower one
+    upper : True for an upper bound, False for a lower one
     digits : significant digits, >= 1
 
     >>> plain(2.71828, True), plain(1096.63, True), plain(0.367879, False, 2)
@@ -44,7 +44,7 @@ def plain(value: float, upper: bool, digits: int = 3) -> str:
 
 
 def tidy(number: Decimal) -> str:
-    """A decimal number in full, with separators of thousands and without trailing zeros.
+    """A decimal number in full, with thousands separators and without trailing zeros.
 
     Parameters
     ----------
@@ -58,12 +58,12 @@ def tidy(number: Decimal) -> str:
 
 
 def in_percent(value: float, upper: bool, decimals: int) -> str:
-    """An end of a bound on a probability, times 100, rounded outward to so many decimals, without the sign.
+    """A bound on a probability in percent, rounded outward to a number of decimals, without the sign.
 
     Parameters
     ----------
     value : probability, or difference of two
-    upper : True for an upper end, False for a lower one
+    upper : True for an upper bound, False for a lower one
     decimals : of the percentage, >= 0
 
     >>> in_percent(0.12341, True, 1), in_percent(0.12341, False, 1)
@@ -74,7 +74,7 @@ def in_percent(value: float, upper: bool, decimals: int) -> str:
 
 
 def decimals_for(*sizes: float, digits: int = 3) -> int:
-    """Decimals of a percentage that show so many significant digits of each of these probabilities; 0 is passed over.
+    """Decimals of a percentage needed for a number of significant digits of each probability; 0 is ignored.
 
     Parameters
     ----------
@@ -89,13 +89,13 @@ def decimals_for(*sizes: float, digits: int = 3) -> int:
 
 
 def ends(start: float, low: float, high: float, digits: int = 3) -> tuple[str, str]:
-    """Ends of an interval of beliefs about `start`, times 100, rounded outward; fine enough to show how far each moves.
+    """Ends of an interval of posteriors in percent, rounded outward, with enough decimals to show both changes.
 
     Parameters
     ----------
-    start : belief before the release, in [low, high]
-    low, high : beliefs after it, probabilities
-    digits : significant digits of each movement, >= 1
+    start : prior probability, in [low, high]
+    low, high : smallest and largest posterior probability
+    digits : significant digits of each change, start - low and high - start, >= 1
 
     >>> ends(0.5, 0.2689414, 0.7310586), ends(0.5, 0.49999975, 0.50000025)
     (('26.8', '73.2'), ('49.999975', '50.000025'))
@@ -106,12 +106,12 @@ def ends(start: float, low: float, high: float, digits: int = 3) -> tuple[str, s
 
 
 def _decimals_apart(gap: float, digits: int) -> int:
-    """Decimals that keep an end apart from 0 or 100, as far as that is worth telling."""
+    """Decimals that distinguish an end from 0 or 100, at most `NEAR_THE_END`."""
     return min(NEAR_THE_END, decimals_for(gap, digits=digits))
 
 
 def points(difference: float, digits: int = 3) -> str:
-    """The most that a belief moves, in percentage points, rounded up.
+    """Largest change of a belief in percentage points, rounded up.
 
     Parameters
     ----------
@@ -126,9 +126,9 @@ def points(difference: float, digits: int = 3) -> str:
 
 
 def in_100(p: float, finer: int = 0) -> str:
-    """A probability times 100, to the nearest of three significant digits (two of its rest), and `finer` more.
+    """A probability in percent, rounded to nearest: three significant digits, two of its complement, and `finer` more.
 
-    For what is no bound: the prior of an adversary, and averages.
+    For numbers that are not bounds, such as priors and averages.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def in_100(p: float, finer: int = 0) -> str:
 
 
 def as_read(p: float, finer: int = 0) -> float:
-    """The probability that `in_100` will be read as; itself where it is written in words.
+    """The probability that the text of `in_100` denotes; `p` itself if the text is in words.
 
     Parameters
     ----------
@@ -161,11 +161,11 @@ def as_read(p: float, finer: int = 0) -> float:
 
 
 def failure_of(p: float) -> str:
-    """The chance that a bound fails: "for certain", or "but for probability 5%", rounded up.
+    """Failure probability of a bound in words: "for certain", or "but for probability 5%", rounded up.
 
     Parameters
     ----------
-    p : probability that it fails
+    p : failure probability
 
     >>> failure_of(0.0), failure_of(0.05)
     ('for certain', 'but for probability 5%')
@@ -174,11 +174,11 @@ def failure_of(p: float) -> str:
 
 
 def holding(failure: float) -> str:
-    """The least frequency with which a bound holds, in times: the failures are rounded up.
+    """Smallest frequency with which a bound holds, in words; failures are rounded up.
 
     Parameters
     ----------
-    failure : probability that it fails, in (0, 1]
+    failure : failure probability, in (0, 1]
 
     >>> holding(0.05), holding(1e-6)
     ('at least 95 times in 100', 'at least 999,999 times in 1,000,000')
@@ -188,11 +188,11 @@ def holding(failure: float) -> str:
 
 
 def failing(failure: float) -> str:
-    """The largest frequency with which a bound fails, in times.
+    """Largest frequency with which a bound fails, in words.
 
     Parameters
     ----------
-    failure : probability that it fails, in (0, 1]
+    failure : failure probability, in (0, 1]
 
     >>> failing(0.05), failing(0.01)
     ('at most 5 times in 100', 'at most once in 100')
@@ -202,7 +202,7 @@ def failing(failure: float) -> str:
 
 
 def out_of(failure: float) -> tuple[int, int]:
-    """(failures, times), failures / times at least `failure` and close to it; times is a power of ten, 100 at least."""
+    """(failures, times) with failures / times from `failure` to 1.01 `failure`; times is a power of ten from 100."""
     exact, times = Decimal(repr(float(failure))), 100
     while times < 10**15 and int((exact * times).to_integral_value(ROUND_CEILING)) > exact * times * Decimal("1.01"):
         times *= 10
@@ -210,7 +210,7 @@ def out_of(failure: float) -> tuple[int, int]:
 
 
 def how_often(p: float) -> str:
-    """The frequency of an event: "never" only where it cannot happen, "always" only where it must.
+    """Frequency of an event in words; "never" only for probability 0, "always" only for probability 1.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ def how_often(p: float) -> str:
 
 
 def exactly(x: float) -> str:
-    """A parameter as it was given, in full where that is short, else to 15 digits.
+    """A parameter in full if its decimal exponent is from -11 to 8, otherwise to 15 significant digits.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def exactly(x: float) -> str:
 
 
 def format_parameter(x: float) -> str:
-    """A parameter in full where that is short; else rounded up, the weaker guarantee, to six digits.
+    """A parameter in full if that is short; otherwise to six digits, rounded up, to the weaker guarantee.
 
     Parameters
     ----------
@@ -257,12 +257,12 @@ def format_parameter(x: float) -> str:
 
 
 def join_words(items: Sequence[str], word: str = "and") -> str:
-    """Items in a row: "a", "a and b", "a, b and c".
+    """List of items in words: "a", "a and b", "a, b and c".
 
     Parameters
     ----------
-    items : any number of them
-    word : before the last
+    items : any number of items
+    word : before the last item
 
     >>> join_words(["a", "b", "c"], "or")
     'a, b or c'
@@ -271,12 +271,12 @@ def join_words(items: Sequence[str], word: str = "and") -> str:
 
 
 def those_tied(names: Sequence[str], of: int, noun: str) -> str:
-    """Those that share an end of a ranking of `of` items: by name, or their number, or that it is all of them.
+    """Items tied at one end of a ranking, in words: their names, or their number if more than `SPELLED`.
 
     Parameters
     ----------
-    names : of those that share it, one at least
-    of : items in the ranking
+    names : of the tied items, at least one
+    of : number of items in the ranking
     noun : of the items, plural
 
     >>> those_tied(["a"], 9, "cells"), those_tied(["a", "b"], 9, "cells"), those_tied(list("abcd"), 9, "cells")
@@ -290,7 +290,7 @@ def those_tied(names: Sequence[str], of: int, noun: str) -> str:
 
 
 def ranks_shown(ranks: Iterable[int]) -> list[str]:
-    """Ranks as they are written: one that is shared has a sign of equality.
+    """Ranks as text; a shared rank is followed by "=".
 
     Parameters
     ----------
@@ -305,7 +305,7 @@ def ranks_shown(ranks: Iterable[int]) -> list[str]:
 
 
 def sentence(text: str) -> str:
-    """A text with a capital letter at the start.
+    """A text with its first letter capitalised.
 
     Parameters
     ----------
@@ -318,11 +318,11 @@ def sentence(text: str) -> str:
 
 
 def error_text(error: Exception) -> str:
-    """An error in one line: its text, after its kind unless that is a plain ValueError.
+    """An error in one line: its message, preceded by its class unless that is ValueError.
 
     Parameters
     ----------
-    error : any exception; of a package that is missing, what to install is named
+    error : any exception; for a missing package the text is the command that installs it
 
     >>> error_text(ValueError("rho must be positive")), error_text(KeyError("rho"))
     ('rho must be positive', "KeyError: 'rho'")

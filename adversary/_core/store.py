@@ -1,10 +1,10 @@
-"""Finished blocks of long work, each a file with a checksum, all under one manifest: work goes on where it stopped.
+"""Store of the finished blocks of a long computation, so that it can resume: files with checksums, and a manifest.
 
-A file is whole or not there: it is written under a temporary name, then renamed, then its checksum is recorded. Blocks
-are written by the process that asks for them, whoever makes them. Work that is started again in the same folder goes on
-with the blocks that are missing, makes anew those whose file is not as recorded, and refuses to mix with the results of
-other inputs, parameters or versions, or to work beside another process. Blocks must not depend on one another; then
-neither workers, nor order, nor interruptions change a byte of the result.
+A file is complete or absent: it is written under a temporary name, then renamed, then its checksum is recorded. The
+calling process writes all blocks, wherever they are computed. A computation restarted in the same folder computes the
+missing blocks and those that differ from their checksum. It refuses a folder with results of other inputs, parameters
+or versions, and a folder in which another process is at work. Blocks must be independent of one another; then the
+number of workers, the order and interruptions do not change a byte of the result.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ except ImportError:  # not a POSIX system
     fcntl = None  # type: ignore[assignment]
 
 FORMAT = 2
-"""Of a folder of blocks: one of another format is refused."""
+"""Version of the folder layout; folders of another version are refused."""
 MANIFEST, RECORDS = "_manifest.json", "_chunks"
-"""Names that readers of Parquet datasets pass over."""
+"""Names of the manifest and of the folder of checksums. Parquet libraries ignore names that begin with "_"."""
 VERSIONS = (NAME, "numpy")
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}")
 _DIGEST = re.compile(r'"[0-9a-f]{64}"')
@@ -47,7 +47,7 @@ _DIGEST = re.compile(r'"[0-9a-f]{64}"')
 
 @dataclass(frozen=True)
 class Written:
-    """Files of all blocks by name, and the names of those that were there already, and of those found damaged."""
+    """Files of all blocks by name; names of blocks that were already complete, and of those that were damaged."""
 
     files: dict[str, Path]
     unchanged: tuple[str, ...] = ()
@@ -55,16 +55,17 @@ class Written:
 
 
 def arrays_as_bytes(arrays: Mapping[str, Any]) -> bytes:
-    """Arrays as an `.npz` file, the same bytes for the same arrays: for `arrays_of`."""
+    """Arrays as the bytes of an `.npz` file, identical for identical arrays; `arrays_of` reads them."""
     buffer = BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, array in arrays.items():
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), array_as_bytes(array))  # dated 1980
+            # ZipInfo dates every entry 1980, so that the bytes do not depend on the time.
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), array_as_bytes(array))
     return buffer.getvalue()
 
 
 def array_as_bytes(array: Any) -> bytes:
-    """One array as an `.npy` file."""
+    """One array as the bytes of an `.npy` file."""
     buffer = BytesIO()
     np.save(buffer, np.asarray(array), allow_pickle=False)
     return buffer.getvalue()
@@ -95,25 +96,27 @@ def write_blocks[T, R](
     description: str = "blocks",
     **workers: Any,
 ) -> Written:
-    """A file in `out` for every item: the encoded result of the function.
+    """Write one file per item to a folder: the encoded result of the function.
 
     Parameters
     ----------
-    function : result of one item, of nothing else: neither time, nor place, nor what else is asked
-    items : by names; in names of files, what is neither letter, digit nor one of "_.-~" is percent-encoded
-    out : folder, made if need be
-    work : whatever JSON can hold that identifies the work and what it reads (a digest); the folder is then for these
-        items alone. Without it the names themselves must identify the work, and any works share the folder
-    encode : a result as bytes, where it is made
-    file : of a block below `out`, "{}" for its name
-    versions : distributions on which the result may depend
-    resume : go on in a folder with results, which is an error otherwise
+    function : of one item; its result must depend on the item alone
+    items : by name; in file names, characters other than letters, digits and "_.-~" are percent-encoded
+    out : folder, created if necessary
+    work : JSON values that identify the computation and its inputs (by digests); the folder is then reserved for these
+        items. Without it the names must identify the computation, and several computations can share the folder
+    encode : converts a result to bytes, on the worker
+    file : path of a block below `out`, with "{}" for its name
+    versions : Python packages whose versions the result may depend on
+    resume : continue in a folder that has results; otherwise that is an error
+    progress, description : whether to show a progress bar on standard error, and its label
     workers : as `map_unordered` takes them
 
     Raises
     ------
-    ValueError : the folder holds results, or those of other work: what differs is named, with both values
-    OSError : the disk is full, or the folder cannot be written; nothing is left half-written
+    ValueError : the folder has results and `resume` is false, or has results of other work; the message names the
+        first difference, with both values
+    OSError : the disk is full, or the folder cannot be written; no partial file is left
     BlockingIOError : another process is at work in the folder
     """
     path = Path(out)
@@ -129,7 +132,7 @@ def write_blocks[T, R](
 
 @dataclass(frozen=True)
 class _Store:
-    """A folder whose files are blocks of one work: its digest is part of every record."""
+    """A folder of blocks of one computation, whose digest is part of every record."""
 
     path: Path
     file: str
@@ -140,16 +143,16 @@ class _Store:
         return self.path / self.file.format(quote(name, safe=""))
 
     def record(self, name: str) -> Path:
-        """File of its record."""
+        """File of the record of a block."""
         return self.path / RECORDS / f"{quote(name, safe='')}.json"
 
     def content(self, name: str, content: bytes) -> dict[str, Any]:
-        """Record of a block: size and checksum, of the work, and of its own place, so that two cannot change places."""
+        """Record of a block: its size, its checksum, and a digest of work and name that detects swapped files."""
         of = digest({"work": self.work, "chunk": name})
         return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest(), "of": of}
 
     def state(self, name: str) -> str:
-        """ "whole", "missing" without a record, or "damaged": not as recorded, or of other work."""
+        """State of a block: "whole", "missing" (no record), or "damaged" (differs from its record)."""
         if not self.record(name).exists():
             return "missing"
         try:
@@ -168,7 +171,7 @@ class _Store:
         self, content_of: Callable[[tuple[str, T]], bytes], items: Mapping[str, T], progress: bool, description: str,
         how: Mapping[str, Any],
     ) -> Written:  # fmt: skip
-        """Blocks that are missing are made, those that are damaged anew."""
+        """Compute and write the blocks that are missing or damaged."""
         states = {name: self.state(name) for name in items}
         todo = [name for name in items if states[name] != "whole"]
         sweep({self.path, self.path / RECORDS, *(self.place(name).parent for name in items)})
@@ -190,7 +193,7 @@ class _Store:
 def _make_block[T, R](
     function: Callable[[T], R], encode: Callable[[R], bytes], named: bool, task: tuple[str, T]
 ) -> bytes:
-    """On a worker: the content of one block; errors say which where its name is not a digest."""
+    """Content of one block, computed on a worker; errors name the block unless its name is a digest."""
     name, item = task
     try:
         return encode(function(item))
@@ -201,17 +204,17 @@ def _make_block[T, R](
 
 
 def has_blocks(out: Path | str) -> bool:
-    """True where a folder holds any block that was recorded.
+    """True if a folder has at least one recorded block.
 
     Parameters
     ----------
-    out : folder, which need not be there
+    out : folder, which need not exist
     """
     return any((Path(out) / RECORDS).glob("*.json"))
 
 
 def digest(manifest: Mapping[str, Any]) -> str:
-    """Digest of what JSON can hold."""
+    """SHA-256 of JSON values, as hexadecimal digits."""
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
@@ -224,7 +227,7 @@ def _manifest(items: Mapping[str, Any], work: Mapping[str, Any] | None, versions
 
 
 def _claim(path: Path, manifest: dict[str, Any], resume: bool) -> None:
-    """Write the manifest, or compare it with that of the blocks that are there."""
+    """Write the manifest, or compare it with that of the existing blocks."""
     place = path / MANIFEST
     if not has_blocks(path):
         with _full_disk(path, lambda: "nothing was written"):
@@ -261,7 +264,7 @@ def _first_difference(name: str, old: Any, new: Any) -> tuple[str, str, str] | N
 
 @contextmanager
 def _full_disk(path: Path, state: Callable[[], str]) -> Iterator[None]:
-    """An OSError of a full disk names the folder, and says what is there."""
+    """Context in which the OSError of a full disk names the folder and its state."""
     try:
         yield
     except OSError as error:
@@ -271,13 +274,13 @@ def _full_disk(path: Path, state: Callable[[], str]) -> Iterator[None]:
 
 
 def save_bytes(path: Path, content: bytes, *, lasting: bool = True) -> None:
-    """Write a file under a temporary name, then rename it; the temporary one does not outlive an error.
+    """Write a file under a temporary name, then rename it; on an error the temporary file is removed.
 
     Parameters
     ----------
-    path : of the file; its folder is made if need be
+    path : of the file; its folder is created if necessary
     content : of the file
-    lasting : wait until it would outlive a loss of power; blocks need not, as their checksums show
+    lasting : flush to disk (fsync), so that the file survives a power failure; blocks rely on their checksums instead
 
     Raises
     ------
@@ -300,13 +303,13 @@ def save_bytes(path: Path, content: bytes, *, lasting: bool = True) -> None:
 
 
 def sweep(folders: Iterable[Path]) -> None:
-    """Remove what `save_bytes` had begun to write when its process was killed.
+    """Remove temporary files that `save_bytes` left behind when its process was killed.
 
-    What a living process is writing is locked by it, and stays.
+    Files that a running process is writing are locked, and remain.
 
     Parameters
     ----------
-    folders : to look in, not below
+    folders : folders to clean, without subfolders
     """
     for temporary in (path for folder in folders for path in folder.glob(".*")):
         if _TEMPORARY.fullmatch(temporary.name):
@@ -316,9 +319,9 @@ def sweep(folders: Iterable[Path]) -> None:
 
 @contextmanager
 def exclusive_lock(path: Path) -> Iterator[None]:
-    """A block during which nobody else is at work on a file or in a directory; who died there does not count.
+    """Context with an exclusive lock on a file or directory, which ends with the process.
 
-    Not looked at where there is no `flock`.
+    Without effect on systems and file systems that have no `flock`.
 
     Parameters
     ----------
@@ -326,7 +329,7 @@ def exclusive_lock(path: Path) -> Iterator[None]:
 
     Raises
     ------
-    BlockingIOError : another process is at work there
+    BlockingIOError : another process holds the lock
     """
     if fcntl is None:
         yield
@@ -337,7 +340,8 @@ def exclusive_lock(path: Path) -> Iterator[None]:
             fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BlockingIOError(f"{path}: another process is at work here: wait for it, or stop it") from None
-        except OSError:  # a file system without locks
+        # A file system without locks.
+        except OSError:
             pass
         yield
     finally:
@@ -345,11 +349,11 @@ def exclusive_lock(path: Path) -> Iterator[None]:
 
 
 def remove_empty(folders: Iterable[Path]) -> None:
-    """Remove those of the folders that are empty; what cannot be removed stays, silently.
+    """Remove empty folders; others, and those that cannot be removed, remain without an error.
 
     Parameters
     ----------
-    folders : the innermost first
+    folders : innermost first
     """
     for folder in folders:
         with suppress(OSError):

@@ -1,7 +1,7 @@
-"""Execution of independent pieces of work: in this process, in threads of it, or on the workers of Dask.
+"""Execution of independent tasks: in this process, in its threads, or on Dask workers.
 
-Results arrive as they are ready and do not depend on where a piece runs. Only enough pieces are submitted to keep
-workers busy, short ones several at once. A piece whose worker dies is run again elsewhere.
+Results arrive in order of completion and do not depend on where a task runs. Only enough tasks are submitted to keep
+workers busy, short ones in batches. A task whose worker dies is run again on another worker.
 """
 
 from __future__ import annotations
@@ -22,29 +22,31 @@ from adversary._core.argument_checks import check_whole
 from adversary._core.distribution import missing_extra
 
 AHEAD = 2
-"""Batches handed out for every thread of the workers."""
+"""Batches submitted at a time per worker thread: one runs, one waits."""
+# Submitting a batch costs some hundredths of a second: about 1 % of the time of a batch.
 BATCH = 2.0
-"""Seconds that a batch of pieces is to take, judged by those that are done: handing one out costs some hundredths."""
+"""Target duration of a batch of tasks in seconds, estimated from finished tasks."""
 RETRIES = 1
-"""Times that a piece is handed out again after the scheduler has given it up, which it does when four workers died."""
+"""Resubmissions of a task after the scheduler has given it up, which it does after the death of four workers."""
 PATIENCE = 30
-"""Seconds in which a scheduler must have a worker."""
+"""Timeout in seconds for connecting to a scheduler and for its first worker."""
 
 
 def track[T](items: Iterable[T], description: str, *, enabled: bool = True, total: int | None = None) -> Iterator[T]:
-    """The items, with a progress bar and the time left on standard error; silent when not a terminal or not enabled.
+    """The items, with a progress bar on standard error; no bar if that is not a terminal.
 
     Parameters
     ----------
-    items : any
-    description : before the bar
-    enabled : show it
-    total : number of the items, where they cannot tell themselves
+    items : any iterable
+    description : label of the bar
+    enabled : show the bar
+    total : number of items, if `items` has no length
 
     >>> list(track([1, 2], "draws"))
     [1, 2]
     """
-    if not enabled or not sys.stderr.isatty():  # rich's own switch writes blank lines before version 14
+    # Not rich's own `disable`: before version 14 that writes blank lines.
+    if not enabled or not sys.stderr.isatty():
         yield from items
         return
     from rich.console import Console
@@ -57,7 +59,7 @@ def track[T](items: Iterable[T], description: str, *, enabled: bool = True, tota
 
 @contextmanager
 def notify_after(message: str, after: float = 2.0) -> Iterator[None]:
-    """Say on standard error what is going on if it takes longer than `after` seconds; silent where nobody watches."""
+    """Context that prints a message on standard error after `after` seconds, if that is a terminal or a notebook."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -79,21 +81,22 @@ def map_unordered[T, R](
     workers: int | None = None,
     threads: int = 1,
 ) -> Generator[tuple[int, R]]:
-    """(place, function of the item) of every item, as they are done.
+    """Pairs (index of the item, result of the function), in order of completion.
 
     Parameters
     ----------
-    function : of one item; for Dask a function of a module (or a `functools.partial` of one), as must be the items
+    function : of one item; for Dask, function and items must be picklable
+    items : inputs of the function
     scheduler : address of a Dask scheduler, such as "tcp://10.0.0.1:8786"
-    workers : without an address: processes of a `LocalCluster` of Dask; this process where 1, or not given
-    threads : of this process, where no others do the work; for work that lets others run
+    workers : without an address, number of processes of a `dask.distributed.LocalCluster`; 1 or None is this process
+    threads : threads of this process, used without Dask; for functions that release the interpreter's lock
 
     Raises
     ------
     ImportError : Dask is not installed
-    ValueError, OSError : no such scheduler, or one without a worker
-    ChildProcessError : an item whose workers die again and again, or a scheduler that dies
-    Exception : whatever the function raises; what has not begun is dropped
+    ValueError, OSError : the scheduler cannot be reached, or has no worker
+    ChildProcessError : workers die repeatedly on one item, or the scheduler dies
+    Exception : whatever the function raises; items that have not started are dropped
 
     >>> sorted(map_unordered(abs, [-1, 2]))
     [(0, 1), (1, 2)]
@@ -111,7 +114,7 @@ def map_unordered[T, R](
 
 
 def _in_pool[T, R](function: Callable[[T], R], items: Sequence[T], threads: int) -> Iterator[tuple[int, R]]:
-    """`map_unordered` by threads of this process; on an error or an interruption, what has not begun is dropped."""
+    """`map_unordered` in threads of this process; on an error or interruption, items not yet started are dropped."""
     pool = ThreadPoolExecutor(threads)
     try:
         places = {pool.submit(function, item): place for place, item in enumerate(items)}
@@ -121,13 +124,13 @@ def _in_pool[T, R](function: Callable[[T], R], items: Sequence[T], threads: int)
 
 
 def in_threads[T, R](function: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
-    """The function of every item, in their order, by so many threads of this process.
+    """Results of the function, in the order of the items, computed in threads of this process.
 
     Parameters
     ----------
-    function : of one item; lets other threads run
-    items : any number of them
-    threads : at least 1
+    function : of one item; should release the interpreter's lock
+    items : inputs of the function
+    threads : number of threads, at least 1
 
     >>> in_threads(abs, [-1, 2, -3], 2)
     [1, 2, 3]
@@ -139,8 +142,13 @@ def in_threads[T, R](function: Callable[[T], R], items: Sequence[T], threads: in
 class PerThread[R]:
     """A value rebuilt once per thread from a function and its arguments, for objects that cannot be pickled or shared.
 
-    Function and arguments are pickled; each thread builds its own `value` on first use, however many pieces of work
-    need it. For functions compiled from models.
+    Function and arguments are pickled. Each thread builds its own `value` on first use and reuses it for later tasks.
+    Used for functions compiled from models.
+
+    Parameters
+    ----------
+    function : returns the value
+    *arguments : of the function
     """
 
     def __init__(self, function: Callable[..., R], *arguments: Any) -> None:
@@ -148,7 +156,7 @@ class PerThread[R]:
 
     @property
     def value(self) -> R:
-        """The result, of this thread."""
+        """The value of this thread."""
         if not hasattr(self._here, "value"):
             with _MAKING:
                 self._here.value = self._function(*self._arguments)
@@ -157,7 +165,8 @@ class PerThread[R]:
 
     @cached_property
     def _pickled(self) -> bytes:
-        import cloudpickle  # also of functions written in a notebook
+        # pickle cannot serialise functions defined in a notebook.
+        import cloudpickle
 
         sent: bytes = cloudpickle.dumps((self._function, self._arguments))
         return sent
@@ -167,7 +176,7 @@ class PerThread[R]:
 
 
 _MAKING = RLock()
-"""Compilers are not made for two threads."""
+"""Lock for building values one at a time: PyTensor's compiler is not thread-safe."""
 
 
 @lru_cache(maxsize=8)
@@ -180,22 +189,22 @@ def _remade(sent: bytes) -> PerThread[Any]:
 
 @contextmanager
 def dask_address(scheduler: str | None = None, workers: int | None = None) -> Iterator[str | None]:
-    """The address of a scheduler for several rounds of work, as a context.
+    """Context with the address of a Dask scheduler, for several calls of `map_unordered`.
 
     Parameters
     ----------
-    scheduler : address of a Dask scheduler, taken as it is
-    workers : without an address: processes of a `LocalCluster` that ends with the context
+    scheduler : address of a running scheduler, yielded unchanged
+    workers : without an address, number of processes of a `LocalCluster` that is closed at the end of the context
 
     Returns
     -------
-    The address; None, this process, for one worker, or where neither is given.
+    The address; None (work in this process) for one worker or without arguments.
 
     Raises
     ------
-    ValueError : both are given, or no whole number of workers
+    ValueError : both arguments are given, or `workers` is not a positive whole number
     ImportError : Dask is not installed
-    ChildProcessError : a worker died while they were started
+    ChildProcessError : a worker died at startup
     """
     count = _count(scheduler, workers)
     if scheduler is not None or count == 1:
@@ -207,7 +216,8 @@ def dask_address(scheduler: str | None = None, workers: int | None = None) -> It
 
 def import_distributed() -> Any:
     """Import `dask.distributed`; ImportError names the extra `scale` if it is missing."""
-    if sys.modules.get("dask", True) is None:  # left out by the program until it is needed
+    # A None entry in sys.modules hides Dask from libraries that would import it at startup.
+    if sys.modules.get("dask", True) is None:
         del sys.modules["dask"]
     try:
         import dask.distributed
@@ -224,9 +234,9 @@ def _count(scheduler: str | None, workers: int | None) -> int:
 
 
 def _local(workers: int) -> Any:
-    """Processes of one thread on this machine, begun again where one dies; errors are raised here, not logged there.
+    """LocalCluster of single-threaded processes, restarted when one dies; errors are raised here instead of logged.
 
-    Ctrl-C, which a terminal sends to them too, is left to this process, which ends them.
+    The workers ignore Ctrl-C, which a terminal sends to all processes; this process shuts them down.
     """
     _start_tracker()
     dask = import_distributed()
@@ -243,7 +253,7 @@ def _local(workers: int) -> Any:
 
 
 def _start_tracker() -> None:
-    """The process that outlives this one to clean up after it, told not to warn of that on the user's screen."""
+    """Start multiprocessing's resource tracker with its warnings silenced; it outlives this process to clean up."""
     silent = "ignore:resource_tracker:UserWarning"
     sys.warnoptions.append(silent)
     try:
@@ -254,7 +264,7 @@ def _start_tracker() -> None:
 
 @contextmanager
 def _client(scheduler: str) -> Iterator[Any]:
-    """A client of a scheduler that has a worker at least; if it dies, that is a ChildProcessError and not logged."""
+    """Client of a scheduler with at least one worker; a scheduler that dies raises ChildProcessError, without logs."""
     dask, logs = import_distributed(), [logging.getLogger(name) for name in ("distributed", "distributed.client")]
     levels = [log.level for log in logs]
     try:
@@ -278,7 +288,7 @@ def _client(scheduler: str) -> Iterator[Any]:
 
 
 def _on_workers[T, R](client: Any, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
-    """`map_unordered` on the workers of a client, so many pieces in flight."""
+    """`map_unordered` on the workers of a client, with `AHEAD` batches in flight per thread."""
     dask = import_distributed()
     threads = max(1, sum(client.nthreads().values()))
     flying: dict[Any, list[int]] = {}
@@ -323,7 +333,10 @@ def _on_workers[T, R](client: Any, function: Callable[[T], R], items: Sequence[T
 
 
 def _batch[T, R](function: Callable[[T], R], items: Sequence[T]) -> tuple[list[R], float, float]:
-    """On a worker: results up to the first error, which is raised where it is the first item's; seconds, and MiB."""
+    """Results of a batch on a worker, seconds and peak MiB. An error ends the batch, and is raised by its first item.
+
+    Items after an error are returned to the queue, so that the failing item comes first in a later batch.
+    """
     results, start = [], perf_counter()
     for item in items:
         try:
@@ -336,21 +349,22 @@ def _batch[T, R](function: Callable[[T], R], items: Sequence[T]) -> tuple[list[R
 
 
 def _peak_memory() -> float:
-    """Most memory that this process has had, in MiB; NaN where the system does not say."""
+    """Peak memory of this process in MiB; NaN if the system does not report it."""
     try:
         import resource
     except ImportError:  # not a POSIX system
         return float("nan")
+    # ru_maxrss is in bytes on macOS and in KiB on Linux.
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
 def tell_watchers(text: str) -> None:
-    """A line on standard error, where that is a terminal.
+    """Print a line on standard error if that is a terminal.
 
     Parameters
     ----------
-    text : of the line
+    text : the line
     """
     from rich.console import Console
 
@@ -360,7 +374,7 @@ def tell_watchers(text: str) -> None:
 
 
 def _need_worker(client: Any) -> None:
-    """ChildProcessError where all workers are gone, and none comes."""
+    """Raise ChildProcessError if all workers are gone and no new one arrives."""
     try:
         client.wait_for_workers(1, timeout=PATIENCE)
     except TimeoutError:

@@ -2,7 +2,8 @@
 
 import lazy_loader
 
+# Imported for their registrations: composition behind `+` and `*`, and group privacy.
 import adversary.privacy.definitions.addition
-import adversary.privacy.definitions.group  # noqa: F401  (and what they promise to groups)
+import adversary.privacy.definitions.group  # noqa: F401
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,11 +1,11 @@
-"""What a privacy definition guarantees against every adversary, and the bounds on beliefs that follow from it.
+"""Abstract class of privacy guarantees against every adversary, and the bounds on beliefs that follow from them.
 
-A guarantee says two things: its profile `delta(epsilon)` and `loss_bound(failure)`, the smallest e such that the
-privacy loss stays within [-e, e] with probability at least 1 - failure, under both truths and after any
-post-processing. Bounds on the posterior, the ratio and the difference follow (Kazan, Sharma, Zhang, Jiang and Yan 2025,
-"Interpreting differential privacy in terms of disclosure risk", Theorems 3.1 to 3.5 and 3.9). So does what a test can
-do: the profile and the trade-off `power(level)` are dual to each other (Dong, Roth and Su 2022, Proposition 2.13), and
-precision, F-score and probabilistic bounds are read off either. All of it is derived here once.
+A guarantee has a privacy profile `delta(epsilon)` and a `loss_bound(failure)`: the smallest e such that the privacy
+loss lies in [-e, e] with probability at least 1 - failure, under both hypotheses and after any post-processing. Bounds
+on posterior, ratio and difference follow from the latter (Kazan, Sharma, Zhang, Jiang and Yan 2025, "Interpreting
+differential privacy in terms of disclosure risk", Theorems 3.1 to 3.5 and 3.9). The profile and the trade-off
+`power(level)` are dual to each other (Dong, Roth and Su 2022, Proposition 2.13); precision, F-score and probabilistic
+bounds follow from either. All of them are derived here once.
 """
 
 from __future__ import annotations
@@ -46,69 +46,69 @@ from adversary.privacy.profiles import (
 )
 
 DISCLOSED = "one database conforms: every record is disclosed, whatever the noise, and no privacy is left"
-"""Said where invariants leave one database, whose semi-adjacency is 0."""
+"""Warning for invariants that a single database satisfies (semi-adjacency 0)."""
 
 
 @singledispatch
 def where_else(guarantee: Any, name: str) -> str:
-    """End of a message that names the object to ask for what a guarantee does not have; losses register it."""
+    """Suffix of an AttributeError that names the object with the missing attribute; losses register it."""
     del guarantee, name
     return ""
 
 
 @singledispatch
 def compose(first: Any, second: Any) -> Any:
-    """The guarantee of two releases with independent noise, behind `+`; `definitions.addition` registers it."""
+    """Guarantee of two releases with independent noise: the implementation of `+`, which `definitions` registers."""
     raise TypeError(f"no rule composes {first!r} with {second!r}")
 
 
 @singledispatch
 def repeat(guarantee: Any, times: int) -> Any:
-    """The guarantee of that many releases with the same guarantee together, behind `*`."""
+    """Guarantee of `times` releases with independent noise and one guarantee each: the implementation of `*`."""
     raise TypeError(f"no rule repeats {guarantee!r}")
 
 
 @singledispatch
 def group_of(guarantee: Any, size: int) -> Guarantee:
-    """The guarantee for hypotheses `size` records apart, where another class says it: `definitions.group` registers."""
+    """Guarantee for hypotheses that differ in `size` records; `definitions.group` registers it."""
     raise TypeError(f"no rule groups {guarantee!r}")
 
 
 @singledispatch
 def no_privacy(guarantee: Any) -> Guarantee:
-    """The guarantee that is left where statistics published exactly fix every record: none."""
+    """Guarantee that remains if exactly published statistics determine every record: none."""
     raise TypeError(f"no rule for {guarantee!r}")
 
 
 class Invariants(Protocol):
-    """Statistics published exactly, as far as a guarantee asks of them."""
+    """Exactly published statistics, as `Guarantee.given` uses them."""
 
     @property
     def semi_adjacency(self) -> int:
-        """Records in which conforming databases must be allowed to differ, for any one record to be anyone's."""
+        """Number of records that may have to change together, among databases with these statistics, to change one."""
 
 
 class Guarantee(ABC):
-    """A guarantee against every adversary. Leaves say what they are (`definition`, `name`, `meaning`) and `delta`,
-    `loss_bound`, `group`, `is_satisfied_by`; bounds are derived.
+    """A guarantee against every adversary, for the pair P (target in) and Q (target out).
 
-    A leaf with fields of numbers has `parameters` of the same names. With a `kind` it can be written in scenario files.
-    What else a leaf may say: how it adds up (`plus`, `multiple`, `conversion`), `scaled`, `implied_rho`.
+    Subclasses define `definition`, `name`, `meaning`, `delta`, `loss_bound`, `group` and `is_satisfied_by`; all bounds
+    are derived. Scenario files can name a subclass with a `kind`. Optional: `plus`, `multiple`, `conversion`, `scaled`,
+    `implied_rho`.
     """
 
     __slots__ = ()
 
     kind: ClassVar[str] = ""
-    """Key of the definition in the `[guarantee]` of a file, with `parameter_names` below it; empty where none."""
+    """Name of the definition in the `[guarantee]` table of a file; empty if files cannot name it."""
 
     vacuous: ClassVar[bool] = False
-    """Whether it guarantees nothing at all."""
+    """True for a definition that guarantees nothing."""
 
     conversion: ClassVar[str] = ""
-    """What a definition without a worst pair can be turned into to be composed with others."""
+    """Conversions that make a definition without a worst pair composable, as a message."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Refuses a parameter by another name with the names there are: epsilon and delta are methods."""
+        """Refuse unknown parameter names; the error lists the valid ones (`epsilon0`, since epsilon is a method)."""
         names = getattr(cls, "__dataclass_fields__", kwargs)
         for given in kwargs:
             if given not in names:
@@ -123,25 +123,25 @@ class Guarantee(ABC):
     @property
     @abstractmethod
     def definition(self) -> str:
-        """Name of the privacy definition, as tables and figures show it."""
+        """Short name of the privacy definition, for tables and figures."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """The definition written out, as in a sentence: "pure differential privacy"."""
+        """Full name of the privacy definition, for sentences: "pure differential privacy"."""
 
     @property
     @abstractmethod
     def meaning(self) -> str:
-        """The definition as an inequality, a sentence of P, Q, the parameters and L = log(P / Q); empty for none."""
+        """The defining inequality as a sentence, in terms of P, Q, the parameters and L = log(P / Q)."""
 
     @abstractmethod
     def delta(self, epsilon: ArrayLike) -> Any:
-        """Privacy profile: the largest of P(S) - e^epsilon Q(S) over events S, at any real epsilon."""
+        """Privacy profile: the largest P(S) - e^epsilon Q(S) over events S, at any real epsilon (nats)."""
 
     @abstractmethod
     def loss_bound(self, failure: float) -> float:
-        """Smallest e, in nats, with P(|L| > e) <= failure under both truths, after any post-processing; inf if none."""
+        """Smallest e, in nats, with P(|L| > e) <= failure under P and Q, after any post-processing; inf if none."""
 
     @abstractmethod
     def group(self, size: int) -> Guarantee:
@@ -149,63 +149,63 @@ class Guarantee(ABC):
 
     @abstractmethod
     def is_satisfied_by(self, loss: Any) -> bool:
-        """True where a mechanism with this privacy loss satisfies the guarantee, up to rounding (`tolerated`)."""
+        """True if a mechanism with this privacy loss satisfies the guarantee, up to rounding (`tolerated`)."""
 
     @classmethod
     def parameter_names(cls) -> tuple[str, ...]:
-        """Names of the parameters in the order of the fields, as people use them: `epsilon0` is "epsilon"."""
+        """Conventional names of the parameters, in the order of the fields: "epsilon" for `epsilon0`."""
         return tuple(name.rstrip("0") for name in getattr(cls, "__dataclass_fields__", ()))
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters by name, as they were given; none of a privacy loss."""
+        """Parameters by conventional name; empty for a privacy loss."""
         values = (getattr(self, name) for name in getattr(self, "__dataclass_fields__", ()))
         return dict(zip(self.parameter_names(), values, strict=True))
 
     @property
     def budget(self) -> dict[str, Any]:
-        """The parameters that weaken the guarantee as they grow."""
+        """Parameters in which the guarantee is decreasing: larger values are weaker guarantees."""
         return self.parameters
 
     def describe(self) -> str:
-        """The definition by name with its parameters, those rounded up that are long: a weaker guarantee."""
+        """Name and parameters in words; long parameters are rounded up, to a weaker guarantee."""
         parameters = " and ".join(f"{name} {format_parameter(x)}" for name, x in self.budget.items())
         return f"{self.name} with {parameters}" if parameters else self.name
 
     @property
     def after_postprocessing(self) -> Guarantee:
-        """Guarantee after post-processing, as averaging over unknown others is: itself, unless a leaf differs."""
+        """Guarantee after post-processing, such as averaging over unknown records; the same by default."""
         return self
 
     @property
     def implied_rho(self) -> Any:
-        """The rho of the zCDP that this implies, with which it is composed with zCDP; None where no rule says."""
+        """The rho of the zCDP that this guarantee implies, used to compose it with zCDP; None if there is no rule."""
         return None
 
     def scaled(self, factor: float) -> Guarantee:
-        """The guarantee of noise with `factor` times the budget: rho times `factor`, epsilon and mu times its root."""
+        """Guarantee with a scaled budget: rho times `factor`; epsilon and mu times its square root."""
         del factor
         raise TypeError(f"{self!r} has no budget to scale")
 
     def plus(self, other: Guarantee) -> Guarantee | None:
-        """The guarantee of both together by a rule of this definition's own; None where there is none for the other."""
+        """Composition with another guarantee by a rule of this definition; None if there is no rule for the other."""
         del other
         return None
 
     def multiple(self, times: int) -> Guarantee | None:
-        """This definition of that many releases, where its parameter adds up; None where only worst pairs do."""
+        """Composition of `times` releases in closed form; None for definitions that compose through worst pairs."""
         del times
         return None
 
     def implies(self, other: Guarantee) -> bool:
-        """True where every release with this guarantee also satisfies the other one, decided by its worst pair."""
+        """True if every release with this guarantee satisfies the other one; decided by the worst pair."""
         return other.is_satisfied_by(self.worst_pair)
 
     def given(self, invariants: Invariants) -> Guarantee:
-        """The guarantee beside statistics published exactly: `group(a)`, a the semi-adjacency of what conforms to them.
+        """Guarantee given exactly published statistics: `group(a)`, with a their semi-adjacency.
 
-        Of pairs of conforming databases at most a records apart, the release protects each as this says (Cho and Awan,
-        Proposition 15). Where a is 0 the statistics fix every record: `NoPrivacy`, with a warning, never "no loss".
+        It covers pairs of databases with these statistics that differ in at most a records (Cho and Awan, Proposition
+        15). At a = 0 the statistics determine every record, and the result is `NoPrivacy`, with a warning.
 
         Parameters
         ----------
@@ -220,17 +220,17 @@ class Guarantee(ABC):
 
     @property
     def swapped(self) -> Guarantee:
-        """This guarantee with P and Q exchanged: itself, for a definition."""
+        """The guarantee with P and Q exchanged; definitions are symmetric."""
         return self
 
     @property
     def directions(self) -> tuple[Guarantee, ...]:
-        """The directions to check: the guarantee itself, as it is symmetric."""
+        """Guarantees to check separately: both directions of a loss, one of a symmetric definition."""
         return (self,)
 
     @property
     def worst_pair(self) -> Any:
-        """A privacy loss no mechanism with this guarantee exceeds; what optimal composition composes.
+        """Largest privacy loss under this guarantee, which dominates every mechanism; optimal composition uses it.
 
         Raises
         ------
@@ -243,11 +243,11 @@ class Guarantee(ABC):
 
     @labelled
     def epsilon(self, delta: ArrayLike) -> Any:
-        """Smallest epsilon >= 0 with `delta(epsilon) <= delta`; inf where none is; at 0 the bound on the loss."""
+        """Smallest epsilon >= 0 (nats) with `delta(epsilon) <= delta`; inf if none; at delta 0, `loss_bound(0)`."""
         return epsilon_from_profile(self, delta)
 
     def worst_delta(self, epsilon: ArrayLike) -> Any:
-        """The profile in the worse direction; `delta` itself for a definition, which is symmetric."""
+        """Larger profile of the two directions; `delta` itself for a symmetric definition."""
         if self.swapped is self:
             return self.delta(epsilon)
         return scalar_or_array(np.maximum(self.delta(epsilon), self.swapped.delta(epsilon)))
@@ -256,7 +256,7 @@ class Guarantee(ABC):
     def power(self, level: ArrayLike) -> Any:
         """Largest power (probability of "in" under P) of a test whose level (the same under Q) is at most `level`.
 
-        The least of delta(e) + exp(e) level over real e: every e gives a valid bound, so errors are towards more risk.
+        The minimum of delta(e) + exp(e) level over real e; every e gives a valid bound, so errors overstate the power.
         """
         a = check_probability("level", level)
         least = a[..., None]
@@ -269,25 +269,25 @@ class Guarantee(ABC):
 
     @labelled
     def attack_success(self, baseline: ArrayLike) -> Any:
-        """Most that any attack succeeds which succeeds with probability `baseline` without the release: `power`."""
+        """Largest success probability of an attack that succeeds with probability `baseline` without the release."""
         return scalar_or_array(np.maximum(*(as_array(one.power(baseline)) for one in (self, self.swapped))))
 
     @cached_property
     def at_losses(self) -> Floats:
-        """The profile at `LOSSES`, where every point of the trade-off begins."""
+        """Profile on the grid `LOSSES`, from which each point of the trade-off is refined."""
         return either_way(self, LOSSES)
 
     @labelled
     def level(self, power: ArrayLike) -> Any:
-        """Smallest level (probability of "in" under Q) at which a test can have this power under P; the inverse curve.
+        """Smallest level (probability of "in" under Q) of a test with this power under P; the inverse of `power`.
 
-        The largest of exp(-e) (power - delta(e)) over real e, relatively accurate however small; 0 up to the mass of
+        The maximum of exp(-e) (power - delta(e)) over real e, with relative accuracy; 0 for powers up to the mass of
         infinite losses.
         """
         return level_from_profile(self, power)
 
     def profile_level(self, power: ArrayLike) -> Any:
-        """The level from the profile alone; it differs only where `power` and `level` have a sharper theorem."""
+        """Level derived from the profile alone; smaller than `level` for definitions with a sharper theorem."""
         return self.level(power)
 
     def log_level(self, power: float) -> float:
@@ -302,14 +302,14 @@ class Guarantee(ABC):
 
     @property
     def auc(self) -> float:
-        """Area under power against level, both hypotheses tested by the best score: 1/2 is no information."""
+        """Area under the curve of power against level, for the best score; 1/2 without information."""
         return area_under(self)
 
     @labelled
     def precision(self, recall: ArrayLike, prior: ArrayLike) -> Any:
-        """Largest P(in | decided "in") at this recall: p T / (p T + (1 - p) level(T)).
+        """Largest P(in | decided "in") at recall T and prior p: p T / (p T + (1 - p) level(T)).
 
-        At recall 0 the limit, where level(T) / T is e^-(largest loss).
+        At recall 0 the limit: level(T) / T tends to e^-(largest loss).
 
         References: Liu, He, Chanyaswad, Wang and Mittal 2019, Theorem 2.
         """
@@ -321,7 +321,7 @@ class Guarantee(ABC):
 
     @property
     def maximum(self) -> float:
-        """Largest loss of P against Q, in nats; inf if none is."""
+        """Largest privacy loss of P against Q, in nats; inf if unbounded."""
         return self.loss_bound(0.0)
 
     def f_score(self, prior: ArrayLike, beta: float = 1.0) -> Any:
@@ -337,22 +337,22 @@ class Guarantee(ABC):
 
     @labelled
     def posterior_bounds(self, prior: ArrayLike, failure: Any = 0.0) -> tuple[Any, Any]:
-        """(lower, upper) posterior: expit(logit(prior) -+ e), e = loss_bound(failure). Priors 0 and 1 stay put."""
+        """(lower, upper) posterior: expit(logit(prior) -+ e), e = loss_bound(failure); priors 0 and 1 do not change."""
         p, e = check_probability("prior", prior), self.loss_bound(failure)
-        lower = np.minimum(posterior_after(logit(p), -e), p)  # rounding must not carry a bound past the prior
+        lower = np.minimum(posterior_after(logit(p), -e), p)  # rounding must not move a bound past the prior
         upper = np.maximum(posterior_after(logit(p), e), p)
         return scalar_or_array(lower), scalar_or_array(upper)
 
     @labelled
     def ratio_bounds(self, prior: ArrayLike | None = None, failure: Any = 0.0) -> tuple[Any, Any]:
-        """(lower, upper) posterior over prior: 1 / (p + (1 - p) e^(+-e)); exp(-+e) at every prior if none is given."""
+        """(lower, upper) posterior over prior: 1 / (p + (1 - p) e^(+-e)); without a prior, over all: exp(-+e)."""
         e = self.loss_bound(failure)
         p = check_probability("prior", 0.0 if prior is None else prior)
         return scalar_or_array(posterior_ratio(p, -e)), scalar_or_array(posterior_ratio(p, e))
 
     @labelled
     def difference_bounds(self, prior: ArrayLike | None = None, failure: Any = 0.0) -> tuple[Any, Any]:
-        """(lower, upper) posterior minus prior; -+tanh(e / 4) at every prior if none is given."""
+        """(lower, upper) posterior minus prior; without a prior, over all of them: -+tanh(e / 4)."""
         if prior is None:
             widest = np.tanh(as_array(self.loss_bound(failure)) / 4.0)
             return scalar_or_array(-widest), scalar_or_array(widest)
@@ -361,12 +361,12 @@ class Guarantee(ABC):
         return scalar_or_array(lower - p), scalar_or_array(upper - p)
 
     def never_exceeds(self, epsilon: float) -> bool:
-        """True where no loss is above epsilon, in either direction; ties count as equal."""
+        """True if no loss exceeds epsilon, in either direction; ties count as equal."""
         return bool(past_ties(epsilon) >= self.loss_bound(0.0))
 
     @elementwise
     def pbdp_delta(self, epsilon: float) -> float:
-        """Post-processing-proof bound on P(L > epsilon), the worse direction: least delta(e) / (1 - e^(e - epsilon)).
+        """Bound on P(L > epsilon) after post-processing, worse direction: inf_e delta(e) / (1 - e^(e - epsilon)).
 
         Over e < epsilon; every e gives a valid bound. Probabilistic-bound DP (Kifer et al. 2022, Definition 5.2).
         """
@@ -378,9 +378,9 @@ class Guarantee(ABC):
 
     @elementwise
     def pbdp_epsilon(self, delta: float) -> float:
-        """Smallest e with P(L > e) <= delta after any post-processing: log(delta / level(delta)), the worse direction.
+        """Smallest e with P(L > e) <= delta after any post-processing: log(delta / level(delta)), worse direction.
 
-        Infinite where delta is at most the mass of infinite losses; at 0, and at most, the largest possible loss.
+        Infinite for delta up to the mass of infinite losses; never above the largest loss, which it is at delta 0.
         """
         target = float(check_probability("delta", delta))
         if target == 0.0:
@@ -388,13 +388,13 @@ class Guarantee(ABC):
         return min(self.loss_bound(0.0), max(loss_at(side, target) for side in self.directions))
 
     def __add__(self, other: Any) -> Any:
-        """Composition: the guarantee of two releases with independent noise together. `sum` starts at 0."""
+        """Composition: the guarantee of two releases with independent noise. 0, where `sum` starts, is neutral."""
         return compose(self, other)
 
     __radd__ = __add__
 
     def __mul__(self, times: int) -> Any:
-        """Composition of a whole number of releases with this guarantee each."""
+        """Composition of `times` releases with independent noise and this guarantee each."""
         return repeat(self, times)
 
     __rmul__ = __mul__

@@ -1,4 +1,4 @@
-"""The unit of privacy: whose data a guarantee protects, and how much of a release one of them can change."""
+"""Unit of privacy: the entity whose data a guarantee protects, and the effect of one unit on a release."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ NEIGHBOURS = ("unbounded", "bounded")
 
 @dataclass(frozen=True)
 class PrivacyUnit:
-    """Whose data a guarantee protects, and by how much one of them changes what is published.
+    """Entity whose data a guarantee protects, with bounds on its contribution to a release.
 
     Parameters
     ----------
-    name : what one of them is called: "person", "household", "device-day", "report"
-    contribution : the most by which one unit changes one published number (the L-infinity sensitivity), > 0; None for
-        the sensitivity that the noise was calibrated for, 1 where none is named
-    cells : the most numbers of one level or table that one unit changes when it is added or removed (the L0
+    name : noun for one unit: "person", "household", "device-day", "report"
+    contribution : largest change of one published number by one unit (L-infinity sensitivity), > 0; None for the
+        sensitivity that the noise is calibrated for, 1 if the noise names none
+    cells : largest number of published numbers of one level or table that change when a unit is added or removed (L0
         sensitivity), >= 1
-    neighbours : "unbounded" (a unit is added or removed) or "bounded" (a unit is replaced, so that it leaves `cells`
-        numbers and enters as many others); None for "bounded" in a plan of two cells and "unbounded" elsewhere
-    periods : number of periods, each with a release of its own, over which the same unit is present, >= 1
+    neighbours : "unbounded" (a unit is added or removed) or "bounded" (a unit is replaced: it leaves `cells` numbers
+        and enters as many others); None for "bounded" in a plan of two cells and "unbounded" otherwise
+    periods : number of releases over time that include the same unit, >= 1
 
     Raises
     ------
-    TypeError, ValueError : a name that is no text, a number out of range, another word for the neighbours
+    TypeError, ValueError : a name that is not text, a number out of range, an unknown kind of neighbours
 
     References
     ----------
@@ -74,15 +74,15 @@ class PrivacyUnit:
 
     @property
     def changed_cells(self) -> int:
-        """The most numbers of one level or table that differ between neighbours: `cells`, twice that if replaced."""
+        """Largest number of published numbers that differ between neighbours: `cells`, or twice that for bounded."""
         return self.cells * (2 if self.is_replaced else 1)
 
     def resolved(self, neighbours: str | None, default: str = "unbounded") -> PrivacyUnit:
-        """The unit with its neighbours settled: its own, those given beside it, or the default.
+        """The unit with definite neighbours: its own, those of the argument, or the default.
 
         Raises
         ------
-        ValueError : neighbours beside a unit with others
+        ValueError : `neighbours` contradicts the neighbours of the unit
         """
         if neighbours is not None:
             _check_neighbours(neighbours)
@@ -93,7 +93,7 @@ class PrivacyUnit:
         return replace(self, neighbours=self.neighbours or neighbours or default)
 
     def over_periods(self, guarantee: Guarantee) -> Guarantee:
-        """The guarantee of all periods together, for a unit present in each of them.
+        """Guarantee of all periods together, for a unit that is present in each.
 
         >>> from adversary.privacy.definitions import PureDP
         >>> PrivacyUnit(periods=365).over_periods(PureDP(0.1)).epsilon(0.0)
@@ -103,12 +103,12 @@ class PrivacyUnit:
 
 
 def units_changed(change: float, contribution: float) -> int:
-    """Units that a number has to differ by, where one changes it by at most `contribution`: the quotient, rounded up.
+    """Smallest number of units that can change a published number by `change`: change / contribution, rounded up.
 
     Parameters
     ----------
-    change : by how much the number differs, >= 0
-    contribution : > 0, infinite where one unit may change it by anything
+    change : difference of the number, >= 0
+    contribution : largest change by one unit, > 0; may be infinite
 
     Returns
     -------
@@ -121,20 +121,21 @@ def units_changed(change: float, contribution: float) -> int:
     _check_contribution(contribution)
     if not change:
         return 0
+    # A quotient that is whole up to rounding must not be rounded up to the next unit.
     return max(1, math.ceil(change / contribution * (1.0 - 1e-12)))
 
 
 def largest_change(units: int, contribution: float) -> int:
-    """By how much so many units change a number at most, rounded up; the units themselves where anything may change.
+    """Largest change of a published number by several units, rounded up: units * contribution.
 
     Parameters
     ----------
     units : number of units, >= 0
-    contribution : of each, > 0; infinite for local answers of any kind
+    contribution : largest change by one unit, > 0; infinite for local reports, whose change is counted in units
 
     Returns
     -------
-    Whole number.
+    Whole number; `units` for an infinite contribution.
 
     >>> largest_change(2, 30), largest_change(1, float("inf"))
     (60, 1)
@@ -145,19 +146,19 @@ def largest_change(units: int, contribution: float) -> int:
 
 
 def contribution_to(noises: Sequence[Mechanism], unit: PrivacyUnit) -> float:
-    """The most by which one unit changes one number: as the unit says, else what the noise was calibrated for.
+    """Largest change of one number by one unit: the unit's contribution, or the sensitivity of the noise.
 
-    Infinite where all noise is local, and the unit says nothing: an answer may change to any other.
+    Infinite if all noise is local and the unit has no contribution: a local report may change to any other.
 
     Parameters
     ----------
-    noises : of the levels that are not exact
-    unit : of privacy
+    noises : mechanisms of the levels that are not exact
+    unit : unit of privacy
 
     Raises
     ------
-    ValueError : noise of several sensitivities, and a unit without a contribution; a fractional contribution to noise
-        on the integers, or one below 1 to local answers
+    ValueError : noise of several sensitivities, and a unit without a contribution; a fractional contribution with
+        integer noise, or one below 1 with local reports
     """
     if unit.contribution is not None:
         if any(noise.is_local for noise in noises) and unit.contribution < 1:
@@ -179,19 +180,19 @@ def contribution_to(noises: Sequence[Mechanism], unit: PrivacyUnit) -> float:
 
 
 def unit_loss(noises: Sequence[Mechanism], unit: PrivacyUnit) -> PrivacyLoss:
-    """The privacy loss of one unit: of each noise, as many numbers changed by the contribution as the unit changes.
+    """Privacy loss of one unit: `changed_cells` numbers change by the contribution at each level, composed.
 
-    Of local noise, the largest over all pairs of answers, or over those at most a stated contribution apart; a replaced
-    answer is one answer, so that nothing is doubled.
+    For local reports, the largest loss over all pairs of reports, or over pairs at most the contribution apart.
+    Replacing a local report changes one report, not two.
 
     Parameters
     ----------
-    noises : of the levels that are not exact
-    unit : of privacy, its neighbours settled
+    noises : mechanisms of the levels that are not exact
+    unit : unit of privacy, with definite neighbours (`PrivacyUnit.resolved`)
 
     Returns
     -------
-    The composition over all levels.
+    Loss composed over all levels.
 
     >>> from adversary.privacy.mechanisms import Laplace
     >>> unit_loss([Laplace(10.0)], PrivacyUnit(contribution=2, cells=3)).loss_bound(0.0).__round__(12)
@@ -209,12 +210,16 @@ def unit_loss(noises: Sequence[Mechanism], unit: PrivacyUnit) -> PrivacyLoss:
 
 
 def unit_rho(noises: Sequence[Mechanism], unit: PrivacyUnit) -> float:
-    """The zCDP of one unit, in nats: that of the contribution times the numbers changed, added up; may be infinite.
+    """zCDP parameter rho of one unit, in nats: the sum over levels of changed numbers times rho of the contribution.
 
     Parameters
     ----------
-    noises : of the levels that are not exact
-    unit : of privacy, its neighbours settled
+    noises : mechanisms of the levels that are not exact
+    unit : unit of privacy, with definite neighbours
+
+    Returns
+    -------
+    rho; infinite for noise without zCDP.
 
     >>> from adversary.privacy.mechanisms import Gaussian
     >>> unit_rho([Gaussian(4.0)], PrivacyUnit(contribution=2, cells=3, neighbours="bounded"))
@@ -232,7 +237,7 @@ def unit_rho(noises: Sequence[Mechanism], unit: PrivacyUnit) -> float:
 
 
 def _check_contribution(contribution: float) -> None:
-    """A positive number, which may be infinite."""
+    """Refuse a contribution that is not a positive number; infinity is allowed."""
     if contribution != math.inf:
         check_positive("contribution", one_number("contribution", contribution))
 
@@ -243,5 +248,5 @@ def _check_neighbours(word: str) -> None:
 
 
 def _whole_or_real(number: float) -> float:
-    """An int where the number is whole, since noise on the integers takes whole changes."""
+    """The number as an int if it is whole: integer noise requires integer changes."""
     return int(number) if float(number).is_integer() else float(number)

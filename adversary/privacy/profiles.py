@@ -1,6 +1,6 @@
-"""What follows from a profile alone: epsilon, level, area and the bound on the loss, where no theorem is sharper.
+"""Quantities derived from a privacy profile alone: epsilon, level, area under the trade-off, bound on the loss.
 
-Every number is the best of many valid bounds, one for each real epsilon, so that errors are towards more risk.
+Each is the best of many valid bounds, one per real epsilon, so that numerical errors overstate the risk.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from adversary._core import (
 
 
 class Profile(Protocol):
-    """What is asked of a guarantee here."""
+    """Interface of guarantees used in this module; see `Guarantee`."""
 
     @property
     def swapped(self) -> Profile: ...
@@ -38,16 +38,16 @@ class Profile(Protocol):
 
 
 TOLERANCE = 1e-9
-"""Relative slack within which a guarantee counts as satisfied: rounding must never call a true one false."""
+"""Relative slack within which a guarantee counts as satisfied, so that rounding never rejects a true one."""
 
 
 def tolerated(limit: Any, rounding: float = 0.0) -> Any:
-    """Largest value at which what is limited still counts as within the limit.
+    """Limit with a margin for rounding: values up to it count as within the limit.
 
     Parameters
     ----------
-    limit : of a loss, in nats, a probability or a divergence; any shape
-    rounding : what rounding may add whatever the limit, in its units
+    limit : bound on a loss (nats), a probability or a divergence; any shape
+    rounding : absolute rounding error, in the units of the limit
 
     Returns
     -------
@@ -59,13 +59,14 @@ def tolerated(limit: Any, rounding: float = 0.0) -> Any:
     return limit * (1.0 + TOLERANCE) + rounding
 
 
+# exp(700) is close to the largest double. Neighbours differ by 12 %, and `smallest` refines between them.
 _OUTER = np.geomspace(1e-9, 700.0, 240)
 LOSSES = np.concatenate([-_OUTER[::-1], [0.0], _OUTER])
-"""A first grid of losses, fine about 0 and reaching the far ends."""
+"""Initial grid of losses in nats, symmetric and geometric about 0."""
 
 
 def epsilon_from_profile(guarantee: Profile, delta: ArrayLike) -> Any:
-    """Smallest epsilon >= 0 at which the profile, the worse direction, is at most delta."""
+    """Smallest epsilon >= 0 at which the profile is at most delta, in the worse direction."""
     target = check_probability("delta", delta)
     wanted = target[target > 0.0]
     epsilon = np.full(target.shape, guarantee.loss_bound(0.0) if (target == 0.0).any() else 0.0)
@@ -77,19 +78,19 @@ def epsilon_from_profile(guarantee: Profile, delta: ArrayLike) -> Any:
 
 
 def either_way(guarantee: Profile, e: Floats) -> Floats:
-    """delta(e) where e >= 0, the swapped one at -e elsewhere: each where it is needed, as it may be long to add up."""
+    """Profile of P against Q at e >= 0, of Q against P at -e otherwise; each computed only where needed."""
     value, ahead = np.empty(e.shape), e >= 0.0
     value[ahead], value[~ahead] = guarantee.delta(e[ahead]), guarantee.swapped.delta(-e[~ahead])
     return value
 
 
 def smallest_over_losses(guarantee: Profile, bound: Callable[[Floats, Floats], Floats]) -> Floats:
-    """Least value over real e of a bound by e and the profile there; along the last axis, from `LOSSES` on."""
+    """Minimum over real e of a bound that depends on e and the profile at e, refined from `LOSSES`."""
     return smallest(lambda e: bound(e, either_way(guarantee, e)), LOSSES, bound(LOSSES, guarantee.at_losses))
 
 
 def level_from_profile(guarantee: Profile, power: ArrayLike) -> Any:
-    """The largest of exp(-e) (power - delta(e)) over real e: what the profile alone says of the level a power needs."""
+    """Smallest level of a test with this power, from the profile alone: the maximum of exp(-e) (power - delta(e))."""
     r = check_probability("power", power)
     most = r[..., None]
 
@@ -101,14 +102,15 @@ def level_from_profile(guarantee: Profile, power: ArrayLike) -> Any:
 
 
 def area_under(guarantee: Profile, points: int = 2601) -> float:
-    """Integral of power over level = Phi(z): the trapezium rule in z, spectrally accurate where the curve is smooth."""
+    """Integral of power over level = Phi(z) by the trapezium rule in z, spectrally accurate for smooth curves."""
+    # The mass beyond |z| = 13 is below 1e-37.
     z = np.linspace(-13.0, 13.0, points)
     weight = np.exp(-0.5 * z * z) * (z[1] - z[0]) / np.sqrt(2.0 * np.pi)
     return float(np.clip(weight @ as_array(guarantee.power(ndtr(z))), 0.5, 1.0))
 
 
 def tail_bound(side: Profile, epsilon: float) -> float:
-    """Least delta(e) / (1 - e^(e - epsilon)) over e < epsilon, one direction."""
+    """Minimum of delta(e) / (1 - e^(e - epsilon)) over e < epsilon, in one direction."""
 
     def bound(log_gap: Floats) -> Floats:
         gap = np.exp(log_gap)
@@ -119,21 +121,24 @@ def tail_bound(side: Profile, epsilon: float) -> float:
 
 
 def loss_bound_from_profile(guarantee: Profile, failure: float) -> float:
-    """Smallest e with (1 + e^-e) pbdp_delta(e) <= failure: the rule for a guarantee with no sharper theorem.
+    """Smallest e with (1 + e^-e) pbdp_delta(e) <= failure: the rule for a guarantee without a sharper theorem.
 
-    One tail of the loss is at most pbdp_delta(e), the other at most e^-e times it (proof of Theorem 3.9 there).
+    One tail of the loss is at most pbdp_delta(e), the other at most e^-e times that (Kazan et al. 2025, proof of
+    Theorem 3.9).
     """
     failure = float(check_probability("failure", failure))
     if failure >= 1.0:
         return 0.0
-    if failure / 2.0 == 0.0:  # so is half of the least double
+    # Half of the smallest double is 0 as well.
+    if failure / 2.0 == 0.0:
         return float("inf")
 
     def needed(e: float) -> float:
-        """pbdp_epsilon, one direction, at what is left for the upper tail."""
+        """pbdp_epsilon, in one direction, at the upper tail's share of the failure probability."""
         return loss_at(guarantee, failure / (1.0 + np.exp(-e)))
 
-    low, high = needed(float("inf")), needed(0.0)  # needed falls, so the root lies between and `high` is safe
+    # `needed` is decreasing, so the root lies between these two values, and `high` is never too small.
+    low, high = needed(float("inf")), needed(0.0)
     for _ in range(60):
         if not high - low > 1e-15 * high:
             break
@@ -143,7 +148,7 @@ def loss_bound_from_profile(guarantee: Profile, failure: float) -> float:
 
 
 def loss_at(guarantee: Profile, share: float) -> float:
-    """log(share / level(share)), one direction: the last digits of the two logarithms towards more risk."""
+    """Largest loss up to probability `share`, log(share / level(share)), in one direction; rounded up."""
     start = float(np.log(share))
     return max(0.0, start - guarantee.log_level(share) + 4.5e-16 * abs(start))
 
@@ -155,7 +160,7 @@ def delta_at_negative(epsilon: Any, delta_at_positive: Any) -> Any:
 
 
 def f_score_from_profile(guarantee: Profile, prior: float, b2: float) -> float:
-    """The root F of (1 + beta^2 - F) delta(log(r F / (1 + beta^2 - F))) = beta^2 F, beta^2 = b2, r = (1 - p) / p."""
+    """Root F of (1 + beta^2 - F) delta(log(r F / (1 + beta^2 - F))) = beta^2 F; b2 = beta^2, r = (1 - p) / p."""
     if prior in (0.0, 1.0):
         return prior
     r = (1.0 - prior) / prior

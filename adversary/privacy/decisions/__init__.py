@@ -1,4 +1,4 @@
-"""What tests, posteriors and targets a guarantee allows: best tests, calibration of noise, auxiliary facts."""
+"""Decisions under a guarantee: best tests, F-scores, attribute inference, target risks, calibration of noise."""
 
 import lazy_loader
 

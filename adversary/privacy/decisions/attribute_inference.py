@@ -1,14 +1,15 @@
-"""Guesses of an attribute of one person: how often the best one is right, before a release and after it.
+"""Attribute inference: success probability of the best guess of one person's attribute, without and with a release.
 
-An attribute has k values with a prior over them. Without a release the best guess, the most probable value, is right
-with the largest prior probability. With it, a guess is right with probability sum_v p_v P_v(guess = v), P_v the law of
-the release where the attribute is v. Under a guarantee between P_v and a law R, P_v(guess = v) is at most a_v e^e +
-delta(e) at every e, a_v = R(guess = v), and the a_v add up to 1; so, for every l > 0,
+An attribute has k values with prior probabilities p_v. Without a release the best guess is the most probable value.
+With a release a guess is right with probability sum_v p_v P_v(guess = v), where P_v is the distribution of the release
+for value v. A guarantee between P_v and a distribution R gives P_v(guess = v) <= a_v e^e + delta(e) at every e, with
+a_v = R(guess = v). The a_v add up to 1, so for every l > 0
 
-    success  <=  l + sum_v p_v delta(log(l / p_v)),
+    success  <=  l + sum_v p_v delta(log(l / p_v)).
 
-R the law without the person. Where the guarantee is between two values, R is the law of one of them, whose own term is
-max(p_w - l, 0). The least over l, and over w, is the bound.
+For a guarantee under adding or removing a person, R is the distribution without the person. For a guarantee under a
+change of value, R is the distribution of one value w, whose own term is max(p_w - l, 0). The bound is the minimum over
+l, and over w.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from adversary.privacy.privacy_unit import NEIGHBOURS
 
 
 class AttributeInference(NamedTuple):
-    """The success of the best guess of an attribute.
+    """Success probability of the best guess of an attribute.
 
     Parameters
     ----------
-    baseline : without the release, the largest prior probability
-    expected : with it, on average over values and releases; an upper bound under a guarantee, exact for noise
-    worst : after the release that tells most, but for the failure probability
+    baseline : without the release: the largest prior probability
+    expected : with the release, on average over values and releases; an upper bound if derived from a guarantee, exact
+        if derived from a mechanism
+    worst : largest posterior of any value over releases, except with the failure probability
     """
 
     baseline: float
@@ -41,23 +43,23 @@ class AttributeInference(NamedTuple):
 
     @property
     def advantage(self) -> float:
-        """By how much the release raises the expected success."""
+        """Increase of the expected success probability by the release."""
         return self.expected - self.baseline
 
 
 def attribute_bound(
     guarantee: Guarantee, prior: ArrayLike, *, neighbours: str = "bounded", failure: float = 0.0
 ) -> AttributeInference:
-    """The most that any adversary's guess of an attribute can succeed under a guarantee.
+    """Upper bound on the success probability of any guess of an attribute, under a guarantee.
 
-    Of adversaries whose beliefs about everybody else do not depend on the person.
+    It holds for adversaries whose beliefs about all other records do not depend on the person.
 
     Parameters
     ----------
     guarantee : of the release
     prior : probabilities of the values, (k,), k >= 2
-    neighbours : "bounded" where the guarantee covers a person whose value changes, "unbounded" where it covers one who
-        is added or removed
+    neighbours : "bounded" if the guarantee covers a change of one person's value, "unbounded" if it covers adding or
+        removing a person
     failure : probability with which `worst` may be exceeded
 
     Returns
@@ -69,8 +71,8 @@ def attribute_bound(
     ValueError : fewer than two values, or probabilities that do not add up to 1
 
     >>> from adversary.privacy.definitions import PureDP
-    >>> found = attribute_bound(PureDP(np.log(3.0)), [0.5, 0.5])
-    >>> round(found.expected, 6), round(found.worst, 6)
+    >>> bound = attribute_bound(PureDP(np.log(3.0)), [0.5, 0.5])
+    >>> round(bound.expected, 6), round(bound.worst, 6)
     (0.75, 0.75)
     """
     check_guarantee("guarantee", guarantee)
@@ -79,16 +81,17 @@ def attribute_bound(
         raise ValueError(f"neighbours must be one of {', '.join(NEIGHBOURS)}, got {neighbours!r}")
     values = np.arange(p.size)
     references = values if neighbours == "bounded" else [-1]
-    # where a value's own term ends and begins lies at log(p); between, the bound is convex in l
+    # The bound is convex in l between its kinks, which lie at l = p_v: include them in the grid.
     grid = np.unique(np.concatenate([np.linspace(-12.0, 12.0, 481), np.log(p[p > 0.0] / p.max())]))
     best = min(_least(guarantee, p, int(w), grid + np.log(p.max())) for w in references)
+    # Under unbounded neighbours two values are two steps apart: remove the person, add the other value.
     inside = guarantee if neighbours == "bounded" else guarantee.group(2)
     worst = float(np.max(as_array(inside.posterior_bounds(p, failure)[1])))
     return AttributeInference(float(p.max()), float(np.clip(best, p.max(), 1.0)), worst)
 
 
 def _least(guarantee: Guarantee, p: Floats, reference: int, logs: Floats) -> float:
-    """The least over l of the bound with one value, or nobody (-1), as the reference; every l gives a valid one."""
+    """Minimum of the bound over l, with R of one value, or without the person (-1); every l gives a valid bound."""
     rest = np.flatnonzero((np.arange(p.size) != reference) & (p > 0.0))
 
     def bound(log_l: Floats) -> Floats:
@@ -104,20 +107,24 @@ def _least(guarantee: Guarantee, p: Floats, reference: int, logs: Floats) -> flo
 
 
 def attribute_of_report(mechanism: Mechanism, prior: ArrayLike) -> AttributeInference:
-    """The success of the best guess from a local report of the value, such as randomised response: exact.
+    """Exact success probability of the best guess from a local report of the value, such as randomised response.
 
     Parameters
     ----------
-    mechanism : of a report with finitely many answers; the values are 0, 1, ..., k - 1
-    prior : their probabilities, (k,)
+    mechanism : of a local report with finitely many answers; the values are 0, 1, ..., k - 1
+    prior : probabilities of the values, (k,)
+
+    Returns
+    -------
+    AttributeInference, exact.
 
     Raises
     ------
     ValueError : another mechanism, or a prior that does not add up to 1
 
     >>> from adversary.privacy.mechanisms import RandomizedResponse
-    >>> found = attribute_of_report(RandomizedResponse(np.log(3.0), 3), [0.4, 0.3, 0.3])
-    >>> round(found.expected, 6), round(found.worst, 6)
+    >>> success = attribute_of_report(RandomizedResponse(np.log(3.0), 3), [0.4, 0.3, 0.3])
+    >>> round(success.expected, 6), round(success.worst, 6)
     (0.6, 0.666667)
     """
     p = _prior(prior)
@@ -132,27 +139,27 @@ def attribute_of_report(mechanism: Mechanism, prior: ArrayLike) -> AttributeInfe
 
 
 def attribute_of_counts(mechanism: Mechanism, prior: ArrayLike) -> AttributeInference:
-    """The success of the best guess from noisy counts by value, to who knows everybody else: exact.
+    """Exact success probability of the best guess from noisy counts per value, if all other records are known.
 
-    The person is one more in the count of their value, and in no other. Every count has noise of its own; what decides
-    is the log ratio of each count, with and without one more, whose law is `mechanism.privacy_loss()`.
+    The person adds one to the count of their value. The counts have independent noise. The best guess compares the log
+    likelihood ratios of each count with and without the person, whose distribution is `mechanism.privacy_loss()`.
 
     Parameters
     ----------
-    mechanism : integer noise of every count, additive
+    mechanism : additive integer noise of each count
     prior : probabilities of the values, (k,)
 
     Returns
     -------
-    AttributeInference; `worst` is 1 where a release can settle the value.
+    AttributeInference; `worst` is 1 if a release can reveal the value with certainty.
 
     Raises
     ------
-    ValueError : noise whose loss is not listed, or a prior that does not add up to 1
+    ValueError : noise whose loss is not a listed lattice, or a prior that does not add up to 1
 
     >>> from adversary.privacy.mechanisms import Geometric
-    >>> found = attribute_of_counts(Geometric(1.0), [0.5, 0.5])
-    >>> round(found.expected, 6), round(found.worst, 6)
+    >>> success = attribute_of_counts(Geometric(1.0), [0.5, 0.5])
+    >>> round(success.expected, 6), round(success.worst, 6)
     (0.731059, 0.880797)
     """
     p = _prior(prior)
@@ -169,7 +176,7 @@ def attribute_of_counts(mechanism: Mechanism, prior: ArrayLike) -> AttributeInfe
         chance = in_mass.copy()
         for w in range(p.size):
             if w != v and p[w] > 0.0:
-                # ties go to the first value, so that each release is counted once
+                # Ties go to the first value, so that each release is counted once.
                 gap = atoms + log_prior[v] - log_prior[w]
                 below = np.add.outer(gap, -atoms) > (-1e-12 if v < w else 1e-12)
                 chance = chance * (below @ out_mass + loss.infinite_q)

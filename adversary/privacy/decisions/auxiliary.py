@@ -1,9 +1,9 @@
-"""Prior odds: what an adversary knows about a record before the release, from other records and from its past.
+"""Prior odds of an adversary with auxiliary information about a record: correlated records and its own past.
 
-An adversary who knows all other records learns nothing more about the likelihood ratio from auxiliary information: it
-moves the prior odds only, r = (1 - pi) / pi against the positive value (Liu, He, Chanyaswad, Wang and Mittal 2019,
-sections 5.1 to 5.3). Exact conditional priors of a joint law come first here; the paper's three coefficients, which
-summarise the law by its worst ratios, stand beside them. A target rarer than one half has r > 1 and is never clipped.
+For an adversary who knows all other records, auxiliary information changes the prior odds r = (1 - pi) / pi against the
+positive value, and not the likelihood ratio (Liu, He, Chanyaswad, Wang and Mittal 2019, sections 5.1 to 5.3). This
+module computes exact conditional priors of a joint distribution, and the paper's three coefficients, which summarise
+the distribution by its worst ratios. Rare targets have r > 1; r is never clipped.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from numpy.typing import ArrayLike
 from adversary._core import Floats, check_non_negative, check_probability, over_labels
 
 SLACK = 1e-12
-"""Rounding allowed in a sum that must be one and in a product that must not fall below one."""
+"""Rounding allowed in a product that must not fall below one."""
 
 
 def prior_odds(prior: ArrayLike) -> Any:
-    """Prior odds against the positive value, r = (1 - prior) / prior; infinite at prior 0. Labels are kept."""
+    """Prior odds against the positive value, r = (1 - prior) / prior; infinite at prior 0. Labels are preserved."""
     return over_labels(_against, prior)
 
 
@@ -31,17 +31,23 @@ def prior_from_odds(odds: ArrayLike) -> Any:
 
 
 def prior_from_coefficients(rho_p: ArrayLike, rho_c: ArrayLike = 0.0, rho_t: ArrayLike = 0.0) -> Any:
-    """Prior of the likelier value, pi = 1 / ((2 - rho_p)(1 - rho_c)(1 - rho_t)); Equations 17, 20 and 23 there.
+    """Prior of the likelier value, pi = 1 / ((2 - rho_p)(1 - rho_c)(1 - rho_t)).
 
     Parameters
     ----------
-    rho_p : how uneven the prior is, 1 - min P(v1) / P(v2), in [0, 1]
-    rho_c : what correlated records add, 1 - min P(v) / P(v | them), in [0, 1]
-    rho_t : what the past adds to that, 1 - min P(v | them) / P(v | them and the past), in [0, 1]
+    rho_p : prior coefficient (unevenness of the prior), 1 - min P(v1) / P(v2), in [0, 1]
+    rho_c : correlation coefficient, 1 - min P(v) / P(v | correlated records), in [0, 1]
+    rho_t : temporal coefficient, 1 - min P(v | correlated records) / P(v | correlated records and the past), in [0, 1]
+
+    Returns
+    -------
+    Probability in [1/2, 1], of the broadcast shape; labels are preserved.
 
     Raises
     ------
-    ValueError : where the three combine to a probability above one: worst cases of different values do not go together
+    ValueError : the coefficients combine to a probability above one: they are the worst cases of different values
+
+    References: Liu et al. 2019, Equations 17, 20 and 23.
 
     >>> round(prior_from_coefficients(0.2, 0.1), 5)
     0.61728
@@ -59,12 +65,12 @@ def odds_from_coefficients(rho_p: ArrayLike, rho_c: ArrayLike = 0.0, rho_t: Arra
 
     Returns
     -------
-    Odds in [0, 1], of the broadcast shape; labels are kept.
+    Odds in [0, 1], of the broadcast shape; labels are preserved.
 
     Raises
     ------
-    ValueError : the product is below 1, so no law has these coefficients (see `largest_correlation`); or one outside
-        [0, 1]
+    ValueError : the product is below 1, so no distribution has these coefficients (see `largest_correlation`); or a
+        coefficient outside [0, 1]
 
     References: Liu et al. 2019, Equations 17, 20 and 23.
 
@@ -94,20 +100,20 @@ def _odds(rho_p: Floats, rho_c: Floats, rho_t: Floats) -> Floats:
 
 
 def largest_correlation(rho_p: float, other: float = 0.0) -> float:
-    """Largest rho_c (or rho_t) possible with rho_p and the other coefficient: 1 - 1 / ((2 - rho_p)(1 - other)).
+    """Largest rho_c (or rho_t) compatible with rho_p and the other coefficient: 1 - 1 / ((2 - rho_p)(1 - other)).
 
     Parameters
     ----------
     rho_p : prior coefficient, in [0, 1]
-    other : the coefficient that is fixed, rho_t if rho_c is asked for and conversely, in [0, 1]
+    other : the fixed coefficient: rho_t for the largest rho_c, rho_c for the largest rho_t; in [0, 1]
 
     Returns
     -------
-    The coefficient, in [0, 1/2]: at it the likelier value is certain (odds 0).
+    The coefficient, in [0, 1/2], at which the likelier value is certain (odds 0).
 
     Raises
     ------
-    ValueError : `other` alone is too large for rho_p, (2 - rho_p)(1 - other) < 1; or one outside [0, 1]
+    ValueError : `other` is too large for rho_p, (2 - rho_p)(1 - other) < 1; or a coefficient outside [0, 1]
 
     >>> round(largest_correlation(0.2), 5), round(largest_correlation(0.2, 0.1), 5)
     (0.44444, 0.38272)
@@ -116,18 +122,19 @@ def largest_correlation(rho_p: float, other: float = 0.0) -> float:
 
 
 def coefficients_from_joint(joint: xr.DataArray) -> xr.Dataset:
-    """The three coefficients of a finite joint law, and the odds they imply beside the smallest true ones.
+    """Prior, correlation and temporal coefficients of a finite joint distribution, the odds they imply and exact odds.
 
     Parameters
     ----------
     joint : probabilities with a dimension "value" (of the target's record), optionally "past" (of its own past), and
-        any others (correlated records); they sum to one. Combinations of probability 0 are left out of every ratio.
+        any others (correlated records); they sum to one. Combinations of probability 0 are excluded from all ratios
 
     Returns
     -------
-    rho_p, rho_c, rho_t; `odds`, what Equations 17, 20 and 23 make of them, with `status` "attained", or NaN and
-    "unattainable" where they do not go together; `smallest_odds` of the rest against any value in any context, exact.
-    The implied odds are never above the smallest, and may be far below: the factors are worst for different values.
+    Dataset of `rho_p`, `rho_c`, `rho_t`; `odds` by Equations 17, 20 and 23 of Liu et al. 2019, with `status`
+    "attained", or NaN with "unattainable" if the coefficients are incompatible; `smallest_odds`, the exact smallest
+    odds against any value in any context. The implied odds are at most the smallest ones and may be far below, because
+    the three factors are worst cases of different values.
     """
     law = _joint(joint)
     alone, informed, dated = (law.sum([d for d in law.dims if d not in keep]) for keep in _stages(law))
@@ -143,15 +150,18 @@ def coefficients_from_joint(joint: xr.DataArray) -> xr.Dataset:
 
 
 def conditional_priors(joint: xr.DataArray, pair: tuple[Any, Any] | None = None) -> xr.Dataset:
-    """Exact priors of every value in every context: `prior` and `odds` over (value, context), `context` probability.
+    """Exact conditional priors of every value in every context.
 
     Parameters
     ----------
     joint : as in `coefficients_from_joint`
-    pair : two values; the priors are then of one who knows that it is one of them. Otherwise the odds are those
-        of one value against all the rest, and the hypothesis "not this value" is a mixture unless values are two.
+    pair : two values, to which the adversary has narrowed the record. Without it the odds are those of one value
+        against all others, and the hypothesis "not this value" is a mixture unless there are two values
 
-    A context of probability 0 has prior NaN.
+    Returns
+    -------
+    Dataset of `prior` and `odds` over (value, context dimensions), and the probability `context`. Contexts of
+    probability 0 have prior NaN.
     """
     law = _joint(joint)
     if pair is not None:
@@ -175,12 +185,12 @@ def _joint(joint: xr.DataArray) -> xr.DataArray:
 
 
 def _stages(law: xr.DataArray) -> tuple[set[Any], set[Any], set[Any]]:
-    """Dimensions known with nothing else, with correlated records, with those and the past."""
+    """Dimensions of three marginals: the value alone; with correlated records; with correlated records and the past."""
     return {"value"}, set(law.dims) - {"past"}, set(law.dims)
 
 
 def _largest_update(before: xr.DataArray, after: xr.DataArray) -> float:
-    """1 - min of P(v | what was known) / P(v | what is known now), over all values and contexts that can occur."""
+    """1 - min P(v | coarser context) / P(v | finer context), over values and contexts of positive probability."""
     first, second = (law / law.sum("value").where(law.sum("value") > 0) for law in (before, after))
     ratio = (first / second.where(second > 0)).values
     return max(0.0, 1.0 - float(np.nanmin(ratio)))

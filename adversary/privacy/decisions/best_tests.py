@@ -1,9 +1,9 @@
-"""An adversary who must decide: curves, average precision and Bayes error of the best test.
+"""Precision-recall curve, average precision and Bayes error of the best membership test.
 
-Deciding "in" is a test of P against Q: its recall is the power T, its false alarms the level a, and at prior odds
-r = (1 - prior) / prior its precision is T / (T + r a). The best test at every recall thresholds the likelihood ratio
-(Liu, He, Chanyaswad, Wang and Mittal 2019, Theorem 2), so every curve here is an image of `guarantee.power`: exact for
-a privacy loss, the largest possible for a definition.
+Deciding "in" is a test of P against Q: its recall is the power T, its rate of false alarms the level a, and its
+precision T / (T + r a) at prior odds r = (1 - prior) / prior. At every recall the best test thresholds the likelihood
+ratio (Liu, He, Chanyaswad, Wang and Mittal 2019, Theorem 2). All curves therefore follow from `guarantee.power`: exact
+for a privacy loss, the largest possible for a definition.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import PrivacyLoss, check_guarantee
 
 CURVE = 0.5 - 0.5 * np.cos(np.pi * np.linspace(0.0, 1.0, 401))
-"""Levels and recalls of a curve nobody chose points for: from 0 to 1, close together at both ends."""
+"""Default grid of levels and recalls: Chebyshev points of [0, 1], dense at both ends, where curves are steep."""
+# Twice as fine in either half as needed: every second point is the coarse grid of Richardson's extrapolation.
 _FINE = 0.5 - 0.5 * np.cos(np.pi * np.linspace(0.0, 1.0, 2049))
 
 
@@ -31,7 +32,7 @@ def pr_curve(guarantee: Guarantee, prior: Any = 0.5, recall: Any = None) -> xr.D
 
     Parameters
     ----------
-    guarantee : a privacy loss, for its own curve; a definition, for the largest precision that it allows
+    guarantee : a privacy loss, for its exact curve; a definition, for the largest precision that it allows
     prior : P(in), in [0, 1]: a number, a vector (dimension "prior") or a DataArray
     recall : P(decide "in" | in), in [0, 1]: a number, a vector or a DataArray; 401 values from 0 to 1 unless given
 
@@ -59,8 +60,8 @@ def pr_curve(guarantee: Guarantee, prior: Any = 0.5, recall: Any = None) -> xr.D
 def average_precision(guarantee: Guarantee, prior: Any = 0.5) -> Any:
     """Average precision of the best test: the integral of precision over recall from 0 to 1.
 
-    Exact where the trade-off is piecewise linear and its corners are listed, as for every explicit lattice. Elsewhere
-    the curve is replaced by chords of two lengths and the result extrapolated (Richardson): an error below 1e-6.
+    Exact for a piecewise linear trade-off with listed corners, as of every explicit lattice. Otherwise Richardson
+    extrapolation of the integrals of two piecewise linear interpolants, with an error below 1e-6.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ def average_precision(guarantee: Guarantee, prior: Any = 0.5) -> Any:
 
     Returns
     -------
-    Average precision, in [prior, 1], of the shape of `prior`; labels are kept.
+    Average precision, in [prior, 1], of the shape of `prior`; labels are preserved.
 
     Raises
     ------
@@ -96,16 +97,16 @@ def average_precision(guarantee: Guarantee, prior: Any = 0.5) -> Any:
 
 
 def bayes_error(guarantee: Guarantee, prior: Any = 0.5) -> Any:
-    """Bayes error: least probability of a wrong decision, prior (1 - delta(log r)); at most min(prior, 1 - prior).
+    """Bayes error: smallest probability of a wrong decision, prior (1 - delta(log r)), at most min(prior, 1 - prior).
 
     Parameters
     ----------
-    guarantee : a privacy loss, for its own error; a definition, for a lower bound over every mechanism that has it
+    guarantee : a privacy loss, for its exact error; a definition, for a lower bound over mechanisms that satisfy it
     prior : P(in), in [0, 1]; a number, an array or a DataArray. r = (1 - prior) / prior
 
     Returns
     -------
-    Probability of error, of the shape of `prior`; labels are kept.
+    Probability of error, of the shape of `prior`; labels are preserved.
 
     Raises
     ------
@@ -129,9 +130,9 @@ def bayes_error(guarantee: Guarantee, prior: Any = 0.5) -> Any:
 
 
 def _corners(guarantee: Guarantee) -> tuple[Floats, Floats] | None:
-    """(level, recall) between which the trade-off is straight, from (0, 0) on, where they can be listed.
+    """(level, recall) of the corners of a piecewise linear trade-off, from (0, 0) on; None if not listed.
 
-    The levels are the pair's own: where recall is near 1 they cannot be read off it.
+    Levels are taken from the worst pair: near recall 1 they cannot be computed from the recall accurately.
     """
     try:
         pair = guarantee.worst_pair
@@ -144,9 +145,10 @@ def _corners(guarantee: Guarantee) -> tuple[Floats, Floats] | None:
 
 
 def _area(recall: Floats, level: Floats, odds: float) -> float:
-    """Integral of T / (T + r a) over T with a linear between the points.
+    """Integral of T / (T + r a) over T, with a linear between the points.
 
-    Where T + r a rises from c by x c, and T from t by w, the mean is t / c f + w / (x c) (1 - f), f = log(1 + x) / x.
+    On a segment where T + r a rises from c by x c, and T from t by w, the mean is t / c f + w / (x c) (1 - f), with
+    f = log(1 + x) / x.
     """
     t, width = recall[:-1], np.diff(recall)
     start, rise = t + odds * level[:-1], width + odds * np.diff(level)
@@ -160,12 +162,12 @@ def _area(recall: Floats, level: Floats, odds: float) -> float:
 
 
 def _log1p_remainder(x: Floats, f: Floats) -> Floats:
-    """1 - f, f = log(1 + x) / x, without cancellation."""
+    """1 - f for f = log(1 + x) / x without cancellation; below x = 1e-3 by the Taylor series of the logarithm."""
     return np.where(x < 1e-3, x * (0.5 - x * (1.0 / 3.0 - x * (0.25 - x * 0.2))), 1.0 - f)
 
 
 def whose(guarantee: Guarantee) -> dict[str, str]:
-    """Whose curve, and whether a test has it or none exceeds it."""
+    """Attributes of a curve: its definition, and whether it is exact or an upper bound."""
     return {
         "definition": guarantee.definition,
         "direction": "exact" if isinstance(guarantee, PrivacyLoss) else "upper",

@@ -1,9 +1,9 @@
-"""How much noise: Gaussian noise for (epsilon, delta)-DP, and any family's noise for one point of a trade-off.
+"""Calibration of noise: Gaussian noise for (epsilon, delta)-DP, and noise families for target risks.
 
-mu = sensitivity / sigma determines the loss of a Gaussian release, and its profile is exact. The classical
-mu = epsilon / sqrt(2 log(1.25 / delta)) is proved for epsilon < 1 only, wasteful there, and too weak beyond
-some epsilon, 8.42 at delta 1e-5; Liu, He, Chanyaswad, Wang and Mittal (2019, section 4.3) use it at every epsilon. A
-`NoiseFamily` says which parameter puts the best test at a given point, F-score or posterior: what targets ask.
+The loss of a Gaussian release depends on mu = sensitivity / sigma alone, and its profile is exact. The classical rule
+mu = epsilon / sqrt(2 log(1.25 / delta)) is proved for epsilon < 1 only. It adds too much noise there, and too little
+beyond some epsilon, 8.42 at delta 1e-5; Liu, He, Chanyaswad, Wang and Mittal (2019, section 4.3) use it at every
+epsilon. A `NoiseFamily` computes the parameter at which the best test reaches a given point, F-score or posterior.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import GaussianLoss
 
 SLACK = 1e-12
-"""A target this little (relatively) below what no mechanism can beat counts as equal to it: it was rounded."""
+"""Relative rounding: a target this little below the smallest attainable risk counts as attainable."""
 
 
 def gaussian_mu(epsilon: ArrayLike, delta: ArrayLike, method: str = "exact") -> Any:
@@ -31,9 +31,17 @@ def gaussian_mu(epsilon: ArrayLike, delta: ArrayLike, method: str = "exact") -> 
     Parameters
     ----------
     epsilon : nats, >= 0
-    delta : in [0, 1); no Gaussian noise attains 0, so mu is 0 there
-    method : "exact", a root found from the safe side (the delta of the answer never exceeds the one asked for), or
-        "classical", epsilon / sqrt(2 log(1.25 / delta)), whose true delta may be far below, or above
+    delta : in [0, 1); Gaussian noise has no delta of 0, so mu is 0 there
+    method : "exact", the root of the exact profile, rounded to the safe side; or "classical", epsilon /
+        sqrt(2 log(1.25 / delta)), whose true delta may be far below the argument, or above it
+
+    Returns
+    -------
+    mu, of the broadcast shape; labels are preserved.
+
+    Raises
+    ------
+    ValueError : an argument out of range, or an unknown method
 
     >>> round(1.0 / gaussian_mu(1.0, 1e-5), 6), round(1.0 / gaussian_mu(1.0, 1e-5, method="classical"), 6)
     (3.730632, 4.844805)
@@ -52,7 +60,8 @@ def _scales(epsilon: Floats, delta: Floats, method: str) -> Floats:
 def _exact(epsilon: float, delta: float) -> float:
     if delta == 0.0:
         return float("inf")
-    certain = 1.0 / (9.0 + np.sqrt(81.0 + 2.0 * epsilon))  # here the profile is 1 to rounding
+    # At mu = 9 + sqrt(81 + 2 epsilon), mu / 2 - epsilon / mu = 9: the profile is 1 to rounding, Phi(-9) = 1e-19.
+    certain = 1.0 / (9.0 + np.sqrt(81.0 + 2.0 * epsilon))
     return solve_decreasing(lambda scale: GaussianLoss(1.0 / scale).delta(epsilon) - delta, certain, 1.0)
 
 
@@ -67,39 +76,42 @@ _METHODS = {
 
 @dataclass(frozen=True)
 class NoiseFamily(ABC):
-    """A kind of noise with one parameter: the larger, the less protection. Formulas of Liu et al., inverted."""
+    """Noise with one parameter, in which protection decreases; the formulas invert those of Liu et al. 2019.
+
+    Arguments: r, prior odds against "in"; b2, beta squared; level and power of a test.
+    """
 
     delta: float = 0.0
     unit: ClassVar[str] = "epsilon"
 
     @abstractmethod
     def through(self, level: Floats, power: Floats) -> Floats:
-        """Smallest parameter whose trade-off reaches `power` at `level`."""
+        """Smallest parameter whose trade-off curve reaches `power` at `level`."""
 
     @abstractmethod
     def from_odds(self, odds: Floats, r: Floats, b2: Floats) -> Floats:
-        """Parameter at which the best F_beta is (1 + b2) o / (1 + (1 + b2) o), for odds o above the floor's."""
+        """Parameter at which the best F_beta is (1 + b2) o / (1 + (1 + b2) o), for odds o above `floor_odds`."""
 
     @abstractmethod
     def guarantee(self, parameter: float) -> Guarantee:
         """The guarantee of noise with this parameter."""
 
     def floor_odds(self, r: Floats, b2: Floats) -> Floats:
-        """The odds o of always saying "in"."""
+        """Odds o (see `from_odds`) of the F-score of the test that always decides "in"."""
         return 1.0 / r
 
     def capped(self, cap: Floats, r: Floats) -> tuple[Floats, Any]:
-        """(parameter that caps every posterior, whether there is one)."""
+        """(largest parameter at which no posterior exceeds the cap, mask of caps for which there is one)."""
         ratio = r * cap / (1.0 - cap)
         return np.log(ratio), ratio >= 1.0 - SLACK
 
     def guarantee_at(self, parameter: float) -> Guarantee | None:
-        """The guarantee, where the parameter is a number."""
+        """The guarantee of a finite parameter, otherwise None."""
         return self.guarantee(parameter) if np.isfinite(parameter) else None
 
 
 class LaplaceNoise(NoiseFamily):
-    """epsilon = sensitivity / scale."""
+    """Laplace noise, with epsilon = sensitivity / scale."""
 
     def through(self, level: Floats, power: Floats) -> Floats:
         steep, shallow = np.log(power / level), np.log((1.0 - level) / (1.0 - power))
@@ -114,14 +126,14 @@ class LaplaceNoise(NoiseFamily):
 
 
 class AnyNoise(NoiseFamily):
-    """The worst (epsilon, delta)-DP mechanism: power <= e^epsilon level + delta, and the same with labels swapped."""
+    """Worst (epsilon, delta)-DP mechanism: power <= e^epsilon level + delta, and the same with hypotheses exchanged."""
 
     def through(self, level: Floats, power: Floats) -> Floats:
         steep = np.log(np.maximum(power - self.delta, 0.0) / level)
         return np.fmax(steep, np.log(np.maximum(1.0 - self.delta - level, 0.0) / (1.0 - power)))
 
     def floor_odds(self, r: Floats, b2: Floats) -> Floats:
-        """The odds of always saying "in" but when certain of "out", or of saying "in" only when certain."""
+        """The larger odds of two tests: decide "in" unless certain of "out"; decide "in" only if certain."""
         return np.maximum(1.0 / (r * (1.0 - self.delta)), self.delta / (b2 * (1.0 - self.delta)) if self.delta else 0.0)
 
     def from_odds(self, odds: Floats, r: Floats, b2: Floats) -> Floats:
@@ -137,7 +149,7 @@ class AnyNoise(NoiseFamily):
 
 
 class GaussianNoise(NoiseFamily):
-    """mu = sensitivity / sigma."""
+    """Gaussian noise, with mu = sensitivity / sigma."""
 
     unit = "mu"
 
@@ -147,7 +159,8 @@ class GaussianNoise(NoiseFamily):
     def from_odds(self, odds: Floats, r: Floats, b2: Floats) -> Floats:
         """The mu whose profile at the best test's threshold t, e^t = r F / (1 + b2 - F), is b2 F / (1 + b2 - F).
 
-        With odds, e^t = r o / (1 + b2 o) and b2 o / (1 + b2 o); below t = 0 the mirrored profile, 1 - 1 / (r o) at -t.
+        In odds o: e^t = r o / (1 + b2 o), and the profile is b2 o / (1 + b2 o). For t < 0 the mirrored profile is used:
+        1 - 1 / (r o) at -t.
         """
         t = np.log(r * odds / (1.0 + b2 * odds))
         delta = np.where(t >= 0.0, b2 * odds / (1.0 + b2 * odds), np.maximum(1.0 - 1.0 / (r * odds), 0.0))
@@ -166,7 +179,7 @@ _FAMILIES: dict[str, type[NoiseFamily]] = {"laplace": LaplaceNoise, "any": AnyNo
 
 
 def noise_family(mechanism: str, delta: float = 0.0) -> NoiseFamily:
-    """The family named "laplace", "gaussian" or "any"; a delta is for "any" alone."""
+    """Noise family of a name: "laplace", "gaussian" or "any"; only "any" takes a delta above 0."""
     if mechanism not in _FAMILIES:
         raise ValueError(f"mechanism must be one of {', '.join(map(repr, _FAMILIES))}, got {mechanism!r}")
     if check_delta("delta", delta) > 0.0 and mechanism != "any":

@@ -1,7 +1,7 @@
-"""The F-score of the best test, and what that test asks of the release: closed forms for Laplace noise.
+"""Largest F-score of any membership test, and the threshold of that test on the release.
 
-Along the trade-off the F-score at prior odds r is (1 + beta^2) T / (T + r a + beta^2), with T the recall and a the
-level; the best test decides "in" where the posterior is at least F / (1 + beta^2).
+At recall T, level a and prior odds r the F-score is (1 + beta^2) T / (T + r a + beta^2). The best test decides "in" if
+the posterior is at least F / (1 + beta^2), with F its own score. Laplace noise has closed forms.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def f_score(precision: ArrayLike, recall: ArrayLike, beta: ArrayLike = 1.0) -> A
 
     Returns
     -------
-    F_beta in [0, 1], of the broadcast shape; labels are kept.
+    F_beta in [0, 1], of the broadcast shape; labels are preserved.
 
     Raises
     ------
@@ -58,18 +58,25 @@ def f_score(precision: ArrayLike, recall: ArrayLike, beta: ArrayLike = 1.0) -> A
 
 
 def max_f_score(guarantee: Guarantee, prior: Any = 0.5, beta: Any = 1.0) -> xr.Dataset:
-    """The largest F_beta score of any test, and the test that has it.
+    """Largest F_beta score of any test, and the test that attains it.
 
     Parameters
     ----------
-    prior : in (0, 1); with `beta`, numbers, vectors (dimensions "prior", "beta") or DataArrays
-    beta : > 0; below 1 precision weighs more, above 1 recall
+    guarantee : a privacy loss, for its exact score; a definition, for the largest score that it allows
+    prior : P(in), in (0, 1); with `beta`, numbers, vectors (dimensions "prior", "beta") or DataArrays
+    beta : weight of recall relative to precision, > 0
 
     Returns
     -------
-    f_score; posterior_threshold = F / (1 + beta^2): decide "in" where the posterior is at least this; loss_threshold,
-    the same for the log-likelihood ratio, log(r F / (1 + beta^2 - F)); recall, level and precision of that test; for
-    Laplace release_threshold, in sensitivities above the answer without the target (-inf: always decide "in").
+    Dataset of `f_score`, F; `posterior_threshold`, F / (1 + beta^2): decide "in" if the posterior is at least this;
+    `loss_threshold`, the same for the log likelihood ratio (nats), log(r F / (1 + beta^2 - F)); `recall`, `level` and
+    `precision` of that test; for Laplace noise `release_threshold`, in sensitivities above the answer without the
+    target (-inf: always decide "in").
+
+    Raises
+    ------
+    TypeError : not a Guarantee
+    ValueError : a prior outside (0, 1), or a beta that is not positive
 
     References: Liu et al. 2019, Equation 12 (Laplace, closed form); elsewhere the best corner or the fixed point.
 
@@ -106,8 +113,8 @@ def max_f_score(guarantee: Guarantee, prior: Any = 0.5, beta: Any = 1.0) -> xr.D
 def best_test(guarantee: Guarantee, odds: float, b2: float) -> tuple[float, float]:
     """Recall and level of the test with the largest F_beta, at prior odds against "in" and beta squared, both > 0.
 
-    A worst pair is answered by the fixed point: decide "in" where the posterior is at least F / (1 + beta^2), F being
-    that test's own score. Without one the best point of the trade-off is found by grid search, refined three times.
+    A worst pair gives a fixed point: decide "in" if the posterior is at least F / (1 + beta^2), with F the score of
+    that test. Without a worst pair, a grid search over the trade-off, refined three times.
     """
     try:
         pair = guarantee.worst_pair
@@ -128,13 +135,13 @@ def best_test(guarantee: Guarantee, odds: float, b2: float) -> tuple[float, floa
 
 @singledispatch
 def _of_the_release(guarantee: Guarantee, level: Any) -> dict[str, Any]:
-    """The best test of this level on the release itself, as variables, where one law of noise has this loss."""
+    """Threshold on the release of the best test of this level, as variables; empty unless the loss fixes the noise."""
     return {}
 
 
 @_of_the_release.register
 def _(guarantee: LaplaceLoss, level: Any) -> dict[str, Any]:
-    """-log(2 a) / epsilon at levels a up to 1/2, log(2 (1 - a)) / epsilon beyond; Theorem 3 and Equation 6 there."""
+    """-log(2 a) / epsilon at levels a up to 1/2, log(2 (1 - a)) / epsilon beyond; Liu et al., Theorem 3, Equation 6."""
 
     def threshold(a: Floats) -> Floats:
         with np.errstate(divide="ignore"):

@@ -1,9 +1,9 @@
-"""Which epsilon keeps every adversary below a target, and which epsilon an attack's success proves.
+"""Largest epsilon under which every adversary stays below a target, and lower bounds on epsilon from attacks.
 
-A target caps a point of the precision-recall plane, an F-score or a posterior. Each is a question to one family of
-noise: the largest parameter whose best test stays below the target. Families are "laplace" (epsilon), "any" mechanism
-that is epsilon-DP or (epsilon, delta)-DP, and "gaussian", whose answer is a mu, as no epsilon describes it without a
-delta. Table 1 of Liu, He, Chanyaswad, Wang and Mittal (2019) is Laplace's: under other noise its epsilons are unsafe.
+A target caps a point of the precision-recall plane, an F-score or a posterior. The result is the largest parameter of a
+noise family whose best test stays within the target. Families are "laplace" (epsilon), "any" mechanism that is
+epsilon-DP or (epsilon, delta)-DP, and "gaussian", with a mu as its parameter because its epsilon depends on delta.
+Table 1 of Liu, He, Chanyaswad, Wang and Mittal (2019) holds for Laplace noise; for other noise its epsilons are unsafe.
 """
 
 from __future__ import annotations
@@ -35,19 +35,20 @@ from adversary.privacy.decisions.calibration import SLACK, NoiseFamily, noise_fa
 from adversary.privacy.guarantee import Guarantee
 
 REVERSED = "reversed: they separate the other way round"
-"""Status of a lower bound from an attack whose sign is turned: it says "in" more often where the target is out."""
+"""Status of a lower bound of 0 from an attack with reversed decisions: "in" is more frequent if the target is out."""
 
 
 class Target(float):
-    """The answer to a target: an epsilon in nats, or a mu of Gaussian noise; NaN where the target is unattainable.
+    """Noise parameter that meets a target: an epsilon in nats, or a mu of Gaussian noise; NaN if unattainable.
 
     Parameters
     ----------
-    status : "attained", the number is the largest that meets the target; "unattainable", none does, not even 0;
-        "unconstrained", every one does, and the number is infinite, or a lower bound on it is 0; `REVERSED` of a lower
-        bound that is 0 and would not be if the attack's answers were exchanged
-    guarantee : the one with this parameter; None where there is no number, or it is infinite
-    unit : "epsilon" or "mu": `target.guarantee.epsilon(delta)` and `.delta(epsilon)` convert a mu exactly
+    value : the parameter
+    status : "attained": `value` is the largest parameter that meets the target; "unattainable": no parameter does, not
+        even 0; "unconstrained": every parameter does, and `value` is infinite, or a lower bound of 0; `REVERSED`: a
+        lower bound of 0 that would be positive if the attack's decisions were exchanged
+    guarantee : with this parameter; None if the parameter is NaN or infinite
+    unit : "epsilon" or "mu"; `target.guarantee.epsilon(delta)` and `.delta(epsilon)` convert a mu exactly
     """
 
     status: str
@@ -57,14 +58,14 @@ class Target(float):
     def __new__(
         cls, value: float, status: str = "attained", guarantee: Guarantee | None = None, unit: str = "epsilon"
     ) -> Target:
-        """The number, what it means, and the guarantee with that parameter."""
+        """A float with `status`, `guarantee` and `unit`."""
         target = super().__new__(cls, value)
         target.status, target.guarantee, target.unit = status, guarantee, unit
         return target
 
     @property
     def epsilon(self) -> float:
-        """The number itself; refused for a mu, as a Gaussian has an epsilon for every delta."""
+        """The number itself; refused for a mu, because Gaussian noise has an epsilon for each delta."""
         if self.unit != "epsilon":
             raise ValueError("epsilon must be asked of Gaussian noise at a delta, as target.guarantee.epsilon(delta)")
         return float(self)
@@ -84,17 +85,27 @@ def epsilon_from_f_score(
 ) -> Any:
     """Largest epsilon at which no adversary's F_beta score exceeds f.
 
-    Always saying "in" scores (1 + beta^2) / (1 + beta^2 + r), whatever is released: a target below that floor is
-    unattainable. With the odds o = f / ((1 + beta^2)(1 - f)) and r = (1 - prior) / prior,
-    Laplace: log(r o (1 + beta^2 o)); any epsilon-DP mechanism: log(o (r + beta^2)).
+    Always deciding "in" scores (1 + beta^2) / (1 + beta^2 + r) for any release, so a target below that floor is
+    unattainable. With the odds o = f / ((1 + beta^2)(1 - f)) and r = (1 - prior) / prior, epsilon is
+    log(r o (1 + beta^2 o)) for Laplace noise and log(o (r + beta^2)) for any epsilon-DP mechanism.
 
     Parameters
     ----------
-    f, beta, prior : numbers, for a Target; vectors (a dimension with the argument's name) or DataArrays, for a Dataset
-        of the parameter and its `status`
+    f : target F-score, in [0, 1]
+    beta : weight of recall relative to precision, >= 0
+    prior : P(in), in [0, 1]; `f`, `beta` and `prior` are numbers, vectors (a dimension with the argument's name) or
+        DataArrays
     mechanism : "laplace", "any" or "gaussian" (a mu)
-    allow_floor : read a target below the floor as the floor, whose answer is log(1 + beta^2 / r)
-    delta : of "any": the mechanism is (epsilon, delta)-DP, and the floor higher
+    allow_floor : raise a target below the floor to the floor, at which epsilon is log(1 + beta^2 / r)
+    delta : in [0, 1), above 0 for "any" only: the mechanism is (epsilon, delta)-DP, and the floor is higher
+
+    Returns
+    -------
+    Target for numbers, in nats (a mu for Gaussian noise); otherwise a Dataset of the parameter and its `status`.
+
+    Raises
+    ------
+    ValueError : an argument out of range, an unknown mechanism, or a delta above 0 for a mechanism other than "any"
 
     References: Liu et al. 2019, Table 1 and Equations 12, 18, 21, 24.
 
@@ -116,11 +127,11 @@ def epsilon_from_f_score(
 def epsilon_from_point(
     precision: ArrayLike, recall: ArrayLike, prior: ArrayLike = 0.5, mechanism: str = "laplace", *, delta: float = 0.0
 ) -> Any:
-    """Largest epsilon at which no test with this recall has more than this precision.
+    """Largest epsilon at which no test with this recall exceeds this precision.
 
-    The point is the level a = recall (1 - precision) / (r precision) at power `recall`; the answer is the smallest
-    epsilon whose trade-off passes through it. A precision below the prior is unattainable; at recall 1 the precision is
-    the prior whatever epsilon; towards recall 0 the target is the cap of `epsilon_from_posterior`.
+    The point is the level a = recall (1 - precision) / (r precision) at power `recall`; the result is the smallest
+    epsilon whose trade-off passes through it. A precision below the prior is unattainable. At recall 1 the precision
+    equals the prior for every epsilon. As recall tends to 0 the target becomes the cap of `epsilon_from_posterior`.
 
     Parameters
     ----------
@@ -131,11 +142,11 @@ def epsilon_from_point(
 
     Returns
     -------
-    Target in nats (of Gaussian noise, a mu), or a Dataset of the parameter and its `status`.
+    Target in nats (a mu for Gaussian noise), or a Dataset of the parameter and its `status`.
 
     Raises
     ------
-    ValueError : an argument out of range, an unknown mechanism, or a delta above 0 for another than "any"
+    ValueError : an argument out of range, an unknown mechanism, or a delta above 0 for a mechanism other than "any"
 
     >>> epsilon_from_point(0.9, 0.9, 0.5, "laplace"), epsilon_from_point(0.9, 0.9, 0.5, "any")
     (<epsilon 3.21888, attained>, <epsilon 2.19722, attained>)
@@ -153,9 +164,9 @@ def epsilon_from_point(
 
 
 def epsilon_from_posterior(cap: Any, prior: ArrayLike = 0.5, mechanism: str = "laplace", *, delta: float = 0.0) -> Any:
-    """Largest epsilon at which no release brings the posterior above the cap: logit(cap) - logit(prior).
+    """Largest epsilon at which no release raises the posterior above the cap: logit(cap) - logit(prior).
 
-    Gaussian noise, and any delta above 0, allow every posterior: mu = 0 remains, or the target is unattainable.
+    Gaussian noise and every delta above 0 allow arbitrarily high posteriors: mu is 0, or the target is unattainable.
 
     Parameters
     ----------
@@ -182,11 +193,10 @@ def epsilon_from_posterior(cap: Any, prior: ArrayLike = 0.5, mechanism: str = "l
 def epsilon_lower_bound(
     precision: ArrayLike, recall: ArrayLike, prior: ArrayLike = 0.5, delta: float = 0.0, mechanism: str = "any"
 ) -> Target:
-    """Lower bound on epsilon from the precision and recall of an attack: the mechanism's epsilon is at least this.
+    """Lower bound on a mechanism's epsilon from the precision and recall of an attack on it.
 
-    Every point needs the epsilon whose best test passes through it; the answer is the largest over the points, sharper
-    than a whole curve fitted below them. Rates are taken as exact; `epsilon_lower_bound_from_counts` is for estimated
-    ones.
+    The attack at each point requires the epsilon whose best test passes through the point; the result is the largest
+    over the points. Rates are treated as exact; use `epsilon_lower_bound_from_counts` for estimated rates.
 
     Parameters
     ----------
@@ -197,11 +207,11 @@ def epsilon_lower_bound(
 
     Returns
     -------
-    Target, "attained"; or 0, "unconstrained", where no point is better than guessing.
+    Target, "attained"; or 0, "unconstrained", if no point is better than guessing.
 
     Raises
     ------
-    ValueError : an argument out of range, an unknown mechanism, or a delta above 0 for another than "any"
+    ValueError : an argument out of range, an unknown mechanism, or a delta above 0 for a mechanism other than "any"
 
     References: Liu et al. 2019, section 5.3.1, sharpened.
 
@@ -223,10 +233,10 @@ def epsilon_lower_bound_from_counts(
     delta: float = 0.0,
     mechanism: str = "any",
 ) -> Target:
-    """Lower confidence bound on epsilon from the counts of an attack: too high with probability at most `failure`.
+    """Lower confidence bound on epsilon from the counts of an attack, with failure probability `failure`.
 
-    Recall is replaced by its lower and the level by its upper Clopper-Pearson limit. The failure probability is shared
-    equally over both and over the points (Bonferroni), which must not have been chosen after seeing the counts.
+    Recall is replaced by its lower and the level by its upper Clopper-Pearson limit. The failure probability is divided
+    equally between both and among the points (Bonferroni), which must be chosen before seeing the counts.
 
     Parameters
     ----------
@@ -234,13 +244,13 @@ def epsilon_lower_bound_from_counts(
     positives : number of trials with the target in, >= 1
     false_alarms : trials decided "in" of those with the target out; one count, or one per point
     negatives : number of trials with the target out, >= 1
-    failure : probability, in [0, 1]
+    failure : probability that the bound is too high, in [0, 1]
     delta, mechanism : as in `epsilon_lower_bound`
 
     Returns
     -------
-    Target, "attained"; or 0, "unconstrained", where the counts prove nothing, and `REVERSED`, with a UserWarning, where
-    they prove something once "in" and "out" are exchanged.
+    Target, "attained"; 0, "unconstrained", if the counts imply no positive bound; 0, `REVERSED`, with a UserWarning, if
+    they imply one only with "in" and "out" exchanged.
 
     Raises
     ------
@@ -261,23 +271,24 @@ def epsilon_lower_bound_from_counts(
 def epsilon_lower_bound_from_scores(
     present: ArrayLike, out: Any, failure: float = DEFAULT_FAILURE, delta: float = 0.0, mechanism: str = "any"
 ) -> Target:
-    """Lower confidence bound on epsilon from an attack's scores, at the best of thresholds taken from them.
+    """Lower confidence bound on epsilon from an attack's scores, at the best of several thresholds.
 
-    Thresholds are scores of fixed ranks among those with the target out: 1, 2, 4, ... from the top. The probability
-    that a score exceeds the one of rank k has the law that Clopper and Pearson assume of k - 1 false alarms, whatever
-    the law of the scores, and detections are counted in other trials: Bonferroni over both and over the ranks holds.
+    Thresholds are the scores of ranks 1, 2, 4, ... from the top among trials with the target out. The probability that
+    a score exceeds that of rank k has the beta distribution of the Clopper-Pearson limit for k - 1 false alarms, for
+    any distribution of the scores. Detections are counted in other trials. Bonferroni's correction covers both rates
+    and all ranks.
 
     Parameters
     ----------
-    present : scores of trials with the target in, larger where the attack believes it to be in, (trial,)
+    present : scores of trials with the target in, (trial,); larger scores indicate "in"
     out : scores of independent trials with the target out, (trial,)
     failure : probability that the bound is too high, in [0, 1]
     delta, mechanism : as in `epsilon_lower_bound`
 
     Returns
     -------
-    Target, "attained"; or 0, "unconstrained", where the scores prove nothing, and `REVERSED`, with a UserWarning, where
-    they prove something once their sign is turned.
+    Target, "attained"; 0, "unconstrained", if the scores imply no positive bound; 0, `REVERSED`, with a UserWarning, if
+    they imply one only with the opposite sign.
 
     Raises
     ------
@@ -305,7 +316,7 @@ def epsilon_lower_bound_from_scores(
 
 
 def confidence_limits(successes: Any, trials: Any, failure: float) -> tuple[Floats, Floats]:
-    """Clopper-Pearson limits (lower, upper) of a probability, each wrong with probability at most `failure`."""
+    """Clopper-Pearson limits (lower, upper) of a probability, each with failure probability `failure`."""
     k, n = check_whole("successes", successes, minimum=0), check_whole("trials", trials, minimum=1)
     if (k > n).any():
         raise ValueError(f"successes must be at most trials, got {k.max()} of {n.max()}")
@@ -315,7 +326,7 @@ def confidence_limits(successes: Any, trials: Any, failure: float) -> tuple[Floa
 
 
 def _levels(precision: Any, recall: Any, prior: Any) -> tuple[Floats, Floats, Floats]:
-    """(level, power, prior odds) of points of the precision-recall plane; nothing is known at power 0."""
+    """(level, power, prior odds) of points of the precision-recall plane; the precision is ignored at power 0."""
     power, r = check_probability("recall", recall), as_array(prior_odds(as_array(prior)))
     p = check_probability("precision", np.where(power > 0.0, as_array(precision), 1.0))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -324,7 +335,7 @@ def _levels(precision: Any, recall: Any, prior: Any) -> tuple[Floats, Floats, Fl
 
 
 def _bound(family: NoiseFamily, level: Floats, power: Floats) -> Target:
-    """The largest parameter that any of the points rules out."""
+    """Lower bound on the parameter: the largest over the points."""
     with np.errstate(divide="ignore", invalid="ignore"):
         epsilon = np.where(power > np.minimum(level, 1.0), family.through(level, power), 0.0)
     largest = float(np.max(epsilon, initial=0.0))
@@ -335,7 +346,7 @@ def _bound(family: NoiseFamily, level: Floats, power: Floats) -> Target:
 def _both_ways(
     hits: Any, positives: int, false_alarms: Any, negatives: int, failure: float, family: NoiseFamily
 ) -> tuple[Target, Target]:
-    """The lower bound that counts prove, and the one if "in" and "out" are exchanged."""
+    """Lower bounds from counts: of the attack as given, and with "in" and "out" exchanged."""
     share = float(check_probability("failure", failure)) / (2.0 * max(np.size(hits), np.size(false_alarms)))
     power, level = confidence_limits(hits, positives, share), confidence_limits(false_alarms, negatives, share)
     forward = _bound(family, *np.broadcast_arrays(level[1], power[0]))
@@ -343,7 +354,7 @@ def _both_ways(
 
 
 def _or_reversed(lower_bound: Target, turned: Target, remedy: str) -> Target:
-    """The bound; where it is 0 and that of the attack with its sign turned is not, this is said and warned of."""
+    """The bound; if it is 0 and that of the reversed attack is positive, with status `REVERSED` and a warning."""
     if lower_bound > 0.0 or turned == 0.0:
         return lower_bound
     warnings.warn(f"the lower bound is 0, but {REVERSED.partition(': ')[2]}: {remedy}", stacklevel=3)
@@ -351,7 +362,7 @@ def _or_reversed(lower_bound: Target, turned: Target, remedy: str) -> Target:
 
 
 def _answer(family: NoiseFamily, rule: Callable[..., Any], **arguments: Any) -> Any:
-    """rule(arrays) -> (parameter, attainable, unconstrained), as a Target for scalars and a Dataset otherwise."""
+    """Target for scalars, Dataset otherwise, of rule(arrays) = (parameter, attainable, unconstrained)."""
     labelled = align_arguments({name: as_labelled(name, x) for name, x in arguments.items()})
     given = xr.broadcast(*labelled.values())
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -365,7 +376,7 @@ def _answer(family: NoiseFamily, rule: Callable[..., Any], **arguments: Any) -> 
 
 
 def as_labelled(name: str, x: Any) -> xr.DataArray:
-    """A DataArray as it is; a number without dimensions; a vector with its argument's name as dimension."""
+    """DataArray of an argument: a vector gets the argument's name as its dimension; a DataArray is unchanged."""
     x = align_arguments({name: x})[name]
     if has_labels(x):
         return x  # type: ignore[no-any-return]

@@ -1,8 +1,8 @@
-"""Privacy definitions and how they relate: each is a `Guarantee`.
+"""Privacy definitions, each a `Guarantee`, and the relations among them.
 
-`pure_approximate` holds pure, approximate and probabilistic differential privacy, `moments` Renyi, zero-concentrated
-and Gaussian differential privacy. `group` widens a guarantee to several records, `addition` composes, `conversions`,
-`concentrated_bounds` and `composition_rules` are the published rules beside the exact ones.
+`pure_approximate` defines pure, approximate and probabilistic differential privacy, `moments` zero-concentrated and
+Gaussian, `renyi` Renyi differential privacy. `group` extends a guarantee to several records, `addition` composes
+guarantees. `conversions`, `concentrated_bounds` and `composition_rules` hold published rules for comparison.
 """
 
 import lazy_loader

@@ -1,8 +1,8 @@
-"""How guarantees compose: what independent releases guarantee together, behind `+`, `n *` and `sum`.
+"""Composition of guarantees for releases with independent noise: the implementation of `+`, `n *` and `sum`.
 
-One kind adds its own parameter (rho, mu^2, gamma at one order); pure and Gaussian DP beside zCDP count as epsilon^2 / 2
-and mu^2 / 2 (Bun and Steinke 2016); everything else with a worst pair composes optimally, as losses do (Kairouz, Oh
-and Viswanath 2017). What has no exact rule is refused with the conversion to use.
+Guarantees of one kind add their parameter (rho, mu^2, gamma at one order). Composed with zCDP, pure and Gaussian DP
+enter by the rho that they imply (Bun and Steinke 2016). All others compose optimally through their worst pairs, as
+losses (Kairouz, Oh and Viswanath 2017). Without an exact rule the error names the conversion to use.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from adversary.privacy.losses import compose_losses, repeat_loss
 
 @compose.register
 def _(a: Guarantee, b: Any) -> Any:
-    """The sum `a + b`; 0, where `sum` starts, leaves `a` as it is, and NotImplemented is of what is no guarantee.
+    """The sum `a + b`; 0, where `sum` starts, is neutral; NotImplemented if b is not a guarantee.
 
     >>> from adversary.privacy.definitions import GaussianDP, PureDP, ZeroConcentratedDP
     >>> GaussianDP(3.0) + GaussianDP(4.0), PureDP(1.0) + ZeroConcentratedDP(0.5), 4 * GaussianDP(1.0)
@@ -35,7 +35,7 @@ def _(a: Guarantee, b: Any) -> Any:
 
 @repeat.register
 def _(g: Guarantee, n: int) -> Any:
-    """The multiple `n * g`: g itself for n = 1, and for n = 0 the loss of no release, 0."""
+    """The multiple `n * g`; g itself for n = 1, the loss 0 for n = 0."""
     n = int(check_whole("times", n, minimum=0))
     if (composed := g.multiple(n)) is not None:
         return composed

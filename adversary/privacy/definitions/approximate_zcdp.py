@@ -1,4 +1,4 @@
-"""delta-approximate zCDP: zCDP but for events of probability delta, as noise behind a threshold has it."""
+"""delta-approximate zCDP: zCDP except for events of probability delta, for example of noise with a threshold."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from adversary.privacy.losses import LatticeLoss, PrivacyLoss
 from adversary.privacy.profiles import delta_at_negative, loss_bound_from_profile, tolerated
 
 ORDERS = 1.0 + np.geomspace(1e-4, 1e5, 200)
-"""At which Renyi divergences are compared."""
+"""Renyi orders at which a loss is compared with the definition."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,11 @@ class ApproximateZCDP(MomentBound):
 
     @classmethod
     def of(cls, guarantee: Guarantee) -> ApproximateZCDP:
-        """The approximate zCDP that a guarantee implies.
+        """Approximate zCDP implied by a guarantee.
 
         Parameters
         ----------
-        guarantee : approximate DP, whose worst pair is pure DP but for delta, or what implies zCDP
+        guarantee : approximate DP, whose worst pair is pure DP except with probability delta; or one that implies zCDP
 
         Raises
         ------
@@ -96,14 +96,14 @@ class ApproximateZCDP(MomentBound):
 
     @property
     def implied_rho(self) -> float | None:
-        """Its own where nothing is left out."""
+        """rho if delta is 0; otherwise None."""
         return self.rho if self.delta0 == 0.0 else None
 
     def scaled(self, factor: float) -> ApproximateZCDP:
         return ApproximateZCDP(self.rho * factor, self.delta0)
 
     def plus(self, other: Guarantee) -> ApproximateZCDP | None:
-        """With all that implies approximate zCDP: rhos add up, and 1 - delta multiplies."""
+        """Composition with any guarantee that implies approximate zCDP: rho adds, 1 - delta multiplies."""
         try:
             second = ApproximateZCDP.of(other)
         except TypeError:
@@ -114,14 +114,14 @@ class ApproximateZCDP(MomentBound):
         return ApproximateZCDP(times * self.rho, float(-np.expm1(times * np.log1p(-self.delta0))))
 
     def implies(self, other: Guarantee) -> bool:
-        """The smaller parameters imply the larger."""
+        """True for approximate zCDP with larger parameters; other guarantees by the worst pair."""
         if isinstance(other, ApproximateZCDP):
             return bool(self.rho <= tolerated(other.rho) and self.delta0 <= tolerated(other.delta0))
         return Guarantee.implies(self, other)
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
-        """delta + (1 - delta) times that of zCDP."""
+        """delta + (1 - delta) times the profile of zCDP."""
         e = check_number("epsilon", epsilon)
         inside = as_array(self.concentrated.delta(np.abs(e)))
         return scalar_or_array(np.minimum(1.0, delta_at_negative(e, self.delta0 + (1.0 - self.delta0) * inside)))
@@ -135,7 +135,7 @@ class ApproximateZCDP(MomentBound):
 
     @labelled
     def level(self, power: ArrayLike) -> Any:
-        """1 - power at 1 - this power, as the bound treats both hypotheses alike; 0 up to delta."""
+        """(1 - delta) times the level of zCDP at (power - delta) / (1 - delta); 0 for powers up to delta."""
         r = check_probability("power", power)
         inside = as_array(self.concentrated.level(np.clip((r - self.delta0) / (1.0 - self.delta0), 0.0, 1.0)))
         return scalar_or_array(np.minimum((1.0 - self.delta0) * inside, r))
@@ -151,7 +151,7 @@ class ApproximateZCDP(MomentBound):
         return loss_bound_from_profile(self, failure) if failure > self.delta0 else float("inf")
 
     def group(self, size: int) -> Guarantee:
-        """Of zCDP, where nothing is left out; else through (epsilon, 2 delta)-DP, as each step leaves out its own."""
+        """Group privacy of zCDP if delta is 0; otherwise through (epsilon, 2 delta)-DP."""
         n = int(check_whole("size", size, minimum=1))
         if n == 1:
             return self
@@ -161,7 +161,7 @@ class ApproximateZCDP(MomentBound):
         return ApproximateDP(float(self.epsilon(spent)), spent).group(n)
 
     def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
-        """Of a listed law without its infinite losses; of any other the zCDP alone, which is enough."""
+        """Listed losses: delta covers infinite losses, rho the rest. Others: zCDP alone, a sufficient condition."""
         law = loss.law
         if not isinstance(law, LatticeLoss) or max(law.infinite_p, law.infinite_q) == 0.0:
             return self.concentrated.is_satisfied_by(loss)

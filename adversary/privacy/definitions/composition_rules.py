@@ -1,7 +1,7 @@
-"""Composition theorems for (epsilon, delta)-DP, as plain functions of numbers: basic, advanced, optimal.
+"""Composition theorems for (epsilon, delta)-DP as functions of numbers: basic, advanced, optimal.
 
-`n * guarantee` composes optimally; these are the published totals beside it. Kairouz, Oh and Viswanath 2017, "The
-composition theorem for differential privacy"; theorems counted as in Chapter 5 of Kazan's thesis (Kazan et al. 2025,
+`n * guarantee` composes optimally; these published totals serve comparison. Kairouz, Oh and Viswanath 2017, "The
+composition theorem for differential privacy"; theorems numbered as in Chapter 5 of Kazan's thesis (Kazan et al. 2025,
 "Interpreting differential privacy in terms of disclosure risk", section 2).
 """
 
@@ -41,7 +41,7 @@ def compose_basic(epsilons: Sequence[float] | Floats, deltas: ArrayLike = 0.0) -
 
     Raises
     ------
-    ValueError : no epsilons, a number out of range, or as many deltas as are neither one nor one for each
+    ValueError : no epsilons, a number out of range, or a number of deltas other than one or one per epsilon
 
     >>> compose_basic([0.5, 1.0], 1e-6)
     (1.5, 2e-06)
@@ -53,16 +53,27 @@ def compose_basic(epsilons: Sequence[float] | Floats, deltas: ArrayLike = 0.0) -
 def compose_advanced(
     epsilons: Sequence[float] | Floats, delta: float, deltas: ArrayLike = 0.0, *, variant: str = "published"
 ) -> float:
-    """Epsilon at this total delta by advanced composition, for delta > sum of deltas; Theorem 25.2.
+    """Total epsilon by advanced composition: sum e_j (exp(e_j) - 1) + sqrt(2 sum e_j^2 log(1 / (delta - sum delta_j))).
 
-    sum e_j (exp(e_j) - 1) + sqrt(2 sum e_j^2 log(1 / (delta - sum delta_j))); it may exceed basic composition for few
-    releases. `n * PureDP(epsilon)` composes optimally.
+    For few releases it may exceed basic composition. `n * PureDP(epsilon)` composes optimally.
 
     Parameters
     ----------
-    epsilons, deltas : of each release; one delta may stand for all
+    epsilons : of each release, nats, >= 0; at least one
+    delta : in total, greater than the sum of `deltas`
+    deltas : of each release, in [0, 1); one may stand for all
     variant : "published"; "tight" has (e^e_j - 1) / (e^e_j + 1) instead of e^e_j - 1 (Kairouz, Oh and Viswanath 2017,
-        Theorem 3.4); "best" the smaller of "tight" and the sum of epsilons
+        Theorem 3.4); "best" is the smaller of "tight" and the sum of epsilons
+
+    Returns
+    -------
+    Total epsilon in nats.
+
+    Raises
+    ------
+    ValueError : a delta that the releases have already spent, an unknown variant, or an argument out of range
+
+    References: Kazan's thesis, Theorem 25.2.
     """
     e, d = _total_epsilon_delta(epsilons, deltas)
     room = float(check_delta("delta", delta, zero=False)) - float(d.sum())
@@ -78,10 +89,10 @@ def compose_advanced(
 
 
 def compose_lattice(epsilon: float, count: int, delta: float, delta_each: float = 0.0) -> float:
-    """Epsilon of `count` releases with (epsilon, delta_each)-DP at a total delta, among the published values.
+    """Total epsilon of `count` releases with (epsilon, delta_each)-DP, among the values listed in the theorem.
 
-    The smallest (count - 2 l) epsilon, l = 0, 1, ..., whose delta is at most the total; `compose_optimal` is the same
-    theorem between those points.
+    The smallest (count - 2 l) epsilon, l = 0, 1, ..., whose delta is at most the total; `compose_optimal` applies the
+    same theorem at all real epsilons.
 
     Parameters
     ----------
@@ -110,9 +121,9 @@ def compose_lattice(epsilon: float, count: int, delta: float, delta_each: float 
 
 
 def compose_optimal(epsilon: float, count: int, delta: float, delta_each: float = 0.0) -> float:
-    """Smallest epsilon of `count` releases with (epsilon, delta_each)-DP at a total delta, by optimal composition.
+    """Smallest total epsilon of `count` releases with (epsilon, delta_each)-DP at a total delta: optimal composition.
 
-    `optimal_profile` is inverted by bisection that ends on the safe side.
+    It inverts `optimal_profile` by bisection, rounded up.
 
     Parameters
     ----------
@@ -135,11 +146,11 @@ def compose_optimal(epsilon: float, count: int, delta: float, delta_each: float 
 
 
 def optimal_profile(total: ArrayLike, epsilon: float, count: int, delta_each: float = 0.0) -> Any:
-    """Smallest delta of `count` releases with (epsilon, delta_each)-DP at a total epsilon: the optimal privacy profile.
+    """Smallest total delta of `count` releases with (epsilon, delta_each)-DP at a total epsilon: the optimal profile.
 
     1 - (1 - delta_each)^n (1 - sum_j C(n, j) max(0, e^((n - j) epsilon) - e^(total + j epsilon)) / (1 + e^epsilon)^n),
-    the profile of n randomised responses, each of which reveals its input with probability delta_each. The closed form
-    of `(n * ApproximateDP(epsilon, delta_each)).delta`.
+    the profile of n randomised responses, each of which reveals its input with probability delta_each; in closed form
+    what `(n * ApproximateDP(epsilon, delta_each)).delta` computes.
 
     Parameters
     ----------
@@ -162,7 +173,8 @@ def optimal_profile(total: ArrayLike, epsilon: float, count: int, delta_each: fl
     0.331678
     """
     e, n = _homogeneous(epsilon, count)
-    log_hidden = n * np.log1p(-float(check_delta("delta_each", delta_each)))  # that no input is revealed
+    # Log probability that no input is revealed.
+    log_hidden = n * np.log1p(-float(check_delta("delta_each", delta_each)))
     j = np.arange(n + 1.0)
     log_p = gammaln(n + 1.0) - gammaln(j + 1.0) - gammaln(n - j + 1.0) + (n - j) * e - n * np.logaddexp(0.0, e)
     gap = np.minimum(check_number("total", total)[..., None] - (n - 2.0 * j) * e, 0.0)
@@ -187,7 +199,7 @@ def _homogeneous(epsilon: float, count: int) -> tuple[float, int]:
 
 
 def _remaining_delta(count: int, delta: float, delta_each: float) -> float:
-    """Part of the total delta that is left for the finite losses: 1 - (1 - delta) / (1 - delta_each)^count."""
+    """Share of the total delta that remains for the finite losses: 1 - (1 - delta) / (1 - delta_each)^count."""
     total, each = float(check_delta("delta", delta)), float(check_delta("delta_each", delta_each))
     need = float(-np.expm1(np.log1p(-total) - count * np.log1p(-each)))
     if need < -1e-15:

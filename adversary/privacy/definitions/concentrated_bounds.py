@@ -1,8 +1,8 @@
-"""Published bounds of concentrated and Renyi differential privacy, as plain functions of numbers.
+"""Published bounds of concentrated and Renyi differential privacy, as functions of numbers.
 
-`ZeroConcentratedDP` and `RenyiDP` use sharper rules; these stay beside them for comparison. Kazan's thesis; Kifer et
-al. 2022, "Bayesian and frequentist semantics for common variations of differential privacy".
-`concentrated_rho` is the zCDP of a mechanism by its own privacy loss.
+`ZeroConcentratedDP` and `RenyiDP` use sharper rules; these serve comparison. Sources: Kazan's thesis; Kifer et al.
+2022, "Bayesian and frequentist semantics for common variations of differential privacy". `concentrated_rho` computes
+the zCDP of a mechanism from its privacy loss.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from adversary._core import SMALLEST, Floats, check_non_negative, check_probabil
 from adversary.privacy.definitions.conversions import check_delta, probabilistic_epsilon
 
 _ORDERS = np.geomspace(1e-6, 1e6, 401)
-"""Orders less one at which log moments of a loss are computed."""
+"""Orders minus one at which log moments of a loss are computed; neighbours differ by 7 %."""
 
 
 def pure_rho(epsilon: float) -> float:
-    """The zCDP that pure epsilon-DP implies: epsilon tanh(epsilon / 2), which randomised response attains.
+    """The zCDP parameter that pure epsilon-DP implies, epsilon tanh(epsilon / 2); randomised response attains it.
 
     Parameters
     ----------
@@ -40,19 +40,19 @@ def pure_rho(epsilon: float) -> float:
 
 
 def concentrated_rho(loss: Any) -> float:
-    """The smallest zCDP of a pair of laws: the supremum over orders a > 1 of the Renyi divergence over a.
+    """Smallest zCDP parameter of a privacy loss: the supremum over orders a > 1 of the Renyi divergence divided by a.
 
-    The log moment g(t) of the loss, t = a - 1, is convex, so between two orders it lies below its chord, whose largest
-    share of t (t + 1) is known; below the first order g(t) <= t KL + t^2 e^2 / 2, e the largest loss. Both bound the
-    supremum from above, within about 0.1 %.
+    The log moment g(t) of the loss, with t = a - 1, is convex, so between two computed orders it lies below its chord,
+    for which the maximum of g(t) / (t (t + 1)) has a closed form. Below the first order g(t) <= t KL + t^2 e^2 / 2,
+    with e the largest loss. Both bound the supremum from above, within about 0.1 %.
 
     Parameters
     ----------
-    loss : PrivacyLoss, of either direction
+    loss : PrivacyLoss; both directions are considered
 
     Returns
     -------
-    rho in nats, never too small; infinite where the loss has no largest value.
+    rho in nats, an upper bound; infinite for an unbounded loss.
 
     References: Bun and Steinke 2016, Definition 1.1.
 
@@ -84,7 +84,7 @@ def _one_sided_rho(loss: Any) -> float:
 def simple_epsilon(rho: ArrayLike, delta: ArrayLike) -> Any:
     """Published epsilon of rho-zCDP at delta: rho + 2 sqrt(rho log(1 / delta)).
 
-    `ZeroConcentratedDP(rho).epsilon(delta)` is the tight one.
+    `ZeroConcentratedDP(rho).epsilon(delta)` is smaller (tight conversion).
 
     Parameters
     ----------
@@ -105,15 +105,16 @@ def simple_epsilon(rho: ArrayLike, delta: ArrayLike) -> Any:
     18.193803
     """
     r, d = check_non_negative("rho", rho), check_delta("delta", delta, zero=False)
-    with np.errstate(over="ignore"):  # past the largest double is infinity, more risk
+    # An overflow gives infinity, which overstates the risk.
+    with np.errstate(over="ignore"):
         return scalar_or_array(r + 2.0 * np.sqrt(r * -np.log(d)))
 
 
 def published_loss_bound(rho: float, failure: float) -> float:
     """Published bound on |L| under rho-zCDP: `probabilistic_epsilon` of `simple_epsilon`, at the best delta < failure.
 
-    `ZeroConcentratedDP(rho).loss_bound(failure)` is sharper (Markov's inequality on the loss itself). The minimum is
-    found by bounded scalar minimisation over log delta; any delta gives a valid bound.
+    `ZeroConcentratedDP(rho).loss_bound(failure)` is sharper (Markov's inequality on the loss itself). The bound is
+    minimised over log delta; every delta gives a valid bound.
 
     Parameters
     ----------
@@ -182,15 +183,25 @@ def direct_loss_bound(rho: float, failure: float) -> float:
 
 
 def pbdp_delta_markov(epsilon: ArrayLike, *, rho: float | None = None, rdp: Any = None) -> Any:
-    """Published bound on P(L > epsilon) after any post-processing, by Markov's inequality; Kifer et al., section 5.3.
+    """Published bound on P(L > epsilon) after any post-processing, by Markov's inequality.
 
     exp(-(epsilon - rho)^2 / (4 rho)) for rho-zCDP and epsilon > rho; exp((alpha - 1)(gamma - epsilon)) for Renyi DP
-    and epsilon > gamma, the best of the pairs given. Elsewhere the trivial 1.
+    and epsilon > gamma, the smallest over the pairs. Otherwise 1.
 
     Parameters
     ----------
-    epsilon : threshold of the privacy loss, in nats, > 0 (the papers print e^epsilon: an erratum)
-    rho, rdp : exactly one of them; rdp is one pair (alpha, gamma) or several
+    epsilon : threshold of the privacy loss, in nats, > 0; a number or an array (the papers print e^epsilon: an erratum)
+    rho, rdp : exactly one of them; rho in nats, rdp one pair (alpha, gamma) or several
+
+    Returns
+    -------
+    Probability, of the shape of `epsilon`.
+
+    Raises
+    ------
+    ValueError : both or neither of rho and rdp, or an argument out of range
+
+    References: Kifer et al. 2022, section 5.3.
     """
     e = check_non_negative("epsilon", epsilon)
     if not (e > 0.0).all():
@@ -207,7 +218,7 @@ def pbdp_delta_markov(epsilon: ArrayLike, *, rho: float | None = None, rdp: Any 
 
 
 def check_order(alpha: ArrayLike) -> Floats:
-    """Renyi orders, finite and above 1, or ValueError naming the first that is not."""
+    """Renyi orders as an array, checked to be finite and above 1."""
     order = check_non_negative("alpha", alpha)
     if not (order > 1.0).all():
         raise ValueError(f"alpha must be greater than 1, got {order[order <= 1.0].ravel()[0]}")

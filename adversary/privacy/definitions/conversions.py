@@ -1,9 +1,9 @@
-"""Published conversions between privacy definitions, as plain functions of numbers.
+"""Published conversions between privacy definitions, as functions of numbers.
 
-Each is a formula of a paper under its usual name. Guarantees use the sharper rule where there is one, and these stay
-beside them for comparison. Kazan et al. 2025, "Interpreting differential privacy in terms of disclosure risk" (theorems
-counted as in Chapter 5 of Kazan's thesis); Kifer et al. 2022, "Bayesian and frequentist semantics for common variations
-of differential privacy".
+Each is a formula of a paper under its usual name. Guarantees use a sharper rule where one exists; these serve
+comparison. Sources: Kazan et al. 2025, "Interpreting differential privacy in terms of disclosure risk" (theorems
+numbered as in Chapter 5 of Kazan's thesis); Kifer et al. 2022, "Bayesian and frequentist semantics for common
+variations of differential privacy".
 """
 
 from __future__ import annotations
@@ -24,14 +24,18 @@ from adversary._core import (
 
 
 def pure_mu(epsilon: float) -> float:
-    """The Gaussian DP that pure epsilon-DP implies: mu = -2 Phi^-1(1 / (1 + e^epsilon)).
+    """The Gaussian DP parameter that pure epsilon-DP implies: mu = -2 Phi^-1(1 / (1 + e^epsilon)).
 
     Parameters
     ----------
     epsilon : nats, >= 0
 
-    References: Dong, Roth and Su 2022: both trade-offs meet the diagonal at 1 / (1 + e^epsilon), and that of pure DP
-    is straight up to there.
+    Returns
+    -------
+    mu, >= 0.
+
+    References: Dong, Roth and Su 2022. Both trade-offs meet the diagonal at 1 / (1 + e^epsilon), and that of pure DP is
+    linear up to there.
 
     >>> round(pure_mu(1.0), 6)
     1.232035
@@ -40,11 +44,11 @@ def pure_mu(epsilon: float) -> float:
 
 
 def mu_of_rho(rho: float) -> float:
-    """The mu of Gaussian noise of this rho, sqrt(2 rho).
+    """The Gaussian DP parameter of Gaussian noise with zCDP parameter rho: mu = sqrt(2 rho).
 
     Parameters
     ----------
-    rho : nats, >= 0, however large
+    rho : nats, >= 0; large values do not overflow
 
     >>> mu_of_rho(0.5), round(mu_of_rho(1e308) / 1e154, 12)
     (1.0, 1.414213562373)
@@ -127,17 +131,27 @@ def probabilistic_epsilon(epsilon: ArrayLike, delta: ArrayLike, failure: ArrayLi
     return scalar_or_array(e + np.where(d == 0.0, 0.0, np.where(wide, excess, np.inf)))
 
 
-# Priors at which a bounded loss moves beliefs most
+# Priors at which a bounded loss changes beliefs most
 
 
 def worst_prior(loss: float, criterion: str = "difference") -> tuple[float, float]:
-    """(prior, value) at which a loss within [-loss, loss] moves a belief most; Lemma 30 and section 5.4.4.
+    """Prior at which a loss within [-loss, loss] changes a belief most, and that change.
 
     Parameters
     ----------
-    loss : bound on the privacy loss, in nats, may be infinite
+    loss : bound on the absolute privacy loss, in nats, may be infinite
     criterion : "difference", posterior - prior, largest at 1 / (1 + e^(loss/2)); "fall", prior - posterior, largest
-        at the mirror image; "ratio", posterior / prior, e^loss as the prior tends to 0
+        at the mirror image; "ratio", posterior / prior, which tends to e^loss as the prior tends to 0
+
+    Returns
+    -------
+    (prior, value of the criterion).
+
+    Raises
+    ------
+    ValueError : an unknown criterion, or a negative loss
+
+    References: Kazan's thesis, Lemma 30 and section 5.4.4.
 
     >>> prior, rise = worst_prior(2.0)
     >>> round(prior, 4), round(rise, 4)
@@ -202,7 +216,8 @@ def two_sided_difference(prior: ArrayLike, loss: ArrayLike) -> Any:
     """
     p, z = check_probability("prior", prior), check_non_negative("loss", loss, finite=False)
     step = -np.expm1(-z) * p * (1.0 - p)
-    up, down = p + (1.0 - p) * np.exp(-z), p * np.exp(-z) + 1.0 - p  # 0 only where the belief is certain
+    # These denominators are 0 only at a certain prior and an infinite loss, where the belief does not change.
+    up, down = p + (1.0 - p) * np.exp(-z), p * np.exp(-z) + 1.0 - p
     return scalar_or_array(np.maximum(step / np.where(up > 0.0, up, 1.0), step / np.where(down > 0.0, down, 1.0)))
 
 

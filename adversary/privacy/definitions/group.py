@@ -1,8 +1,8 @@
-"""What pure and approximate DP guarantee for hypotheses several records apart: their trade-off, iterated.
+"""Group privacy of pure and approximate DP: the iterated trade-off for hypotheses that differ in several records.
 
-If one record is protected by the trade-off F (level to power), then k records are by F o ... o F, k times, and by no
-more (Dong, Roth and Su 2022, Theorem 2.14). For (epsilon, delta)-DP that is a broken line of k + 1 slopes, below the
-line of the usual (k epsilon, delta_k)-DP: the largest loss is the same, but most outcomes lose less.
+If the trade-off F (level to power) holds for one record, then F o ... o F (k times) holds for k records, and no smaller
+curve does (Dong, Roth and Su 2022, Theorem 2.14). For (epsilon, delta)-DP it is piecewise linear with k + 1 slopes, and
+lies below the trade-off of the usual (k epsilon, delta_k)-DP: the largest loss is the same, most losses are smaller.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from adversary.privacy.losses import Attained, LatticeLoss, PrivacyLoss
 from adversary.privacy.profiles import tolerated
 
 MOST_STEPS = 1_000_000
-"""Records beyond which the steps of an iterated trade-off are not listed."""
+"""Largest group whose iterated trade-off is listed segment by segment."""
 
 
 @dataclass(frozen=True)
 class GroupPrivacy(Attained):
-    """A pure or approximate guarantee for hypotheses that differ in `size` records; `base.group(size)` makes it.
+    """Pure or approximate DP for hypotheses that differ in `size` records, as `base.group(size)` returns it.
 
-    power(level) = F(F(... F(level))), F the power curve of `base`. `epsilon0` and `delta0` say the same in two numbers,
-    more loosely: the largest loss, in nats, that is not infinite, and the probability of an infinite one.
+    power(level) = F(F(... F(level))), with F the power curve of `base`. `epsilon0` and `delta0` summarise it less
+    sharply: the largest finite loss, in nats, and the probability of an infinite one.
 
     Parameters
     ----------
-    base : PureDP or ApproximateDP, epsilon > 0
-    size : records, >= 2, few enough that something is still guaranteed
+    base : guarantee for one record, PureDP or ApproximateDP with epsilon > 0
+    size : number of records, >= 2, below the number at which nothing is guaranteed
 
     >>> two = PureDP(1.0).group(2)
     >>> round(two.power(0.1), 6), round(PureDP(2.0).power(0.1), 6)
@@ -67,7 +67,7 @@ class GroupPrivacy(Attained):
 
     @property
     def parameters(self) -> dict[str, float]:
-        """`epsilon0` and, unless it is 0, `delta0`: those of `implied`."""
+        """Parameters of `implied`: epsilon and, unless it is 0, delta."""
         return self.implied.parameters
 
     @property
@@ -83,15 +83,15 @@ class GroupPrivacy(Attained):
 
     @cached_property
     def worst_pair(self) -> LatticeLoss:
-        """The pair that attains it: whole steps of 2 epsilon between -size epsilon and size epsilon.
+        """Loss that attains the trade-off: steps of 2 epsilon from -size epsilon to size epsilon.
 
-        For pure DP this is the geometric mechanism at a count moved by `size`.
+        For pure DP it is the loss of the geometric mechanism at counts that differ by `size`.
         """
         return _pair(self.base.epsilon0, self.base.delta0, self.size)
 
     @property
     def epsilon0(self) -> float:
-        """Largest loss that is not infinite: size epsilon, or less where delta leaves room for no such loss."""
+        """Largest finite loss: size epsilon, or less if delta covers the largest losses."""
         return float(self.worst_pair.losses[-1])
 
     @property
@@ -101,19 +101,19 @@ class GroupPrivacy(Attained):
 
     @property
     def implied(self) -> PureDP | ApproximateDP:
-        """The definition of the same kind that follows: a larger epsilon, and a larger delta."""
+        """Guarantee of the same kind that follows, with a larger epsilon and delta."""
         return PureDP(self.epsilon0) if self.base.delta0 == 0.0 else ApproximateDP(self.epsilon0, self.delta0)
 
     @elementwise
     def loss_bound(self, failure: float) -> float:
-        """The smaller of what the profile and what `implied` bounds; size epsilon at failure 0 of pure DP."""
+        """The smaller of the bounds from the profile and from `implied`; size epsilon at failure 0 of pure DP."""
         return min(float(self.worst_pair.loss_bound(failure)), float(self.implied.loss_bound(failure)))
 
     def group(self, size: int) -> Guarantee:
         return self.base.group(int(check_whole("size", size, minimum=1)) * self.size)
 
     def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
-        """A profile is convex in e^epsilon and this one straight between its losses: they are all there is to check."""
+        """Compares profiles at the losses of the worst pair: between them this profile is linear, any other convex."""
         at = self.worst_pair.losses
         most = tolerated(as_array(self.delta(at)), 1e-15)
         return self.implied.is_satisfied_by(loss) and all(
@@ -123,9 +123,9 @@ class GroupPrivacy(Attained):
 
 @group_of.register
 def _(base: EpsilonDelta, size: int) -> Guarantee:
-    """The guarantee of `base` for `size` records: itself for one, `NoPrivacy` where some test is always right.
+    """Guarantee of `base` for `size` records: itself for one, `NoPrivacy` if some test is always right.
 
-    Of more than `MOST_STEPS` records the usual (k epsilon, delta_k), which is looser.
+    For more than `MOST_STEPS` records the usual (k epsilon, delta_k), which is weaker.
     """
     k = int(check_whole("size", size, minimum=1))
     epsilon, delta = base.epsilon0, base.delta0
@@ -158,7 +158,7 @@ def _pair(epsilon: float, delta: float, size: int) -> LatticeLoss:
         room = 1.0 - np.exp(log_sums[:k] - log_corner)
     m = int(np.count_nonzero(room > 0.0))
     j = np.arange(k - m, m + 1)
-    # half of the smallest epsilon is no number above 0, but a mass of nothing has no logarithm
+    # tanh(epsilon / 2) underflows to 0 for the smallest epsilon, but a mass of 0 has no logarithm.
     inner = np.log(max(np.tanh(epsilon / 2.0) + 2.0 * delta * expit(-epsilon), SMALLEST))
     weight = np.full(j.size, inner)
     if 2 * m > k:

@@ -1,4 +1,4 @@
-"""zCDP, which bounds Renyi divergences of every order, and Gaussian DP, whose trade-off it is compared with.
+"""Zero-concentrated differential privacy (zCDP) and Gaussian differential privacy.
 
 Definitions: Bun and Steinke 2016; Dong, Roth and Su 2022. Profile of zCDP: Canonne, Kamath and Steinke 2020,
 Proposition 12.
@@ -70,7 +70,7 @@ class ZeroConcentratedDP(MomentBound):
         return ZeroConcentratedDP(self.rho * factor)
 
     def plus(self, other: Guarantee) -> ZeroConcentratedDP | None:
-        """With all that implies zCDP: the rhos add up."""
+        """Composition with any guarantee that implies zCDP: rho adds."""
         rho = other.implied_rho
         return None if rho is None else ZeroConcentratedDP(self.rho + rho)
 
@@ -78,7 +78,7 @@ class ZeroConcentratedDP(MomentBound):
         return ZeroConcentratedDP(times * self.rho)
 
     def implies(self, other: Guarantee) -> bool:
-        """The smaller rho implies the larger."""
+        """True for zCDP with a larger rho; other guarantees by the worst pair."""
         if isinstance(other, ZeroConcentratedDP):
             return bool(self.rho <= tolerated(other.rho))
         return Guarantee.implies(self, other)
@@ -93,9 +93,11 @@ class ZeroConcentratedDP(MomentBound):
         rho = float(self.rho)
         if rho == 0.0:
             return np.full_like(epsilon, -np.inf)
-        epsilon = np.minimum(epsilon, rho + 80.0 * np.sqrt(rho))  # beyond, it is 0: the bound falls as its square
+        # delta <= exp(-(epsilon - rho)^2 / (4 rho)), which is exp(-1600) = 0 at rho + 80 sqrt(rho).
+        epsilon = np.minimum(epsilon, rho + 80.0 * np.sqrt(rho))
+        # alpha - 1 on a logarithmic grid about (epsilon - rho) / (2 rho), the minimum without the last two terms.
         centre = np.log(np.maximum(epsilon - rho, 0.0) / rho / 2.0 + np.sqrt(0.5) / np.sqrt(rho))
-        gap = np.exp(centre[..., None] + np.linspace(-16.0, 8.0, 481))  # alpha - 1, on a log grid about the minimum
+        gap = np.exp(centre[..., None] + np.linspace(-16.0, 8.0, 481))
 
         def value(a: Any) -> Any:
             with np.errstate(over="ignore"):
@@ -113,10 +115,10 @@ class ZeroConcentratedDP(MomentBound):
 
     @elementwise
     def pbdp_epsilon(self, delta: float) -> float:
-        """rho + 2 sqrt(rho log(1 / delta)), Markov's inequality at the best order alpha, where the rule is that.
+        """rho + 2 sqrt(rho log(1 / delta)), Markov's inequality at the best alpha; or the general rule if smaller.
 
-        So it is for a small delta and epsilon + log(1 - 1 / alpha) >= 0; elsewhere the rule is sharper, and slow, and
-        beyond its reach for a rho of hundreds.
+        The two agree for a small delta with epsilon + log(1 - 1 / alpha) >= 0. Otherwise the general rule is sharper,
+        but slow, and out of its numerical range for rho of several hundred.
         """
         target = float(check_probability("delta", delta))
         if target == 0.0 or target == 1.0 or self.rho == 0.0:
@@ -134,7 +136,7 @@ class ZeroConcentratedDP(MomentBound):
         return ZeroConcentratedDP(int(check_whole("size", size, minimum=1)) ** 2 * self.rho)
 
     def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
-        """Checks the definition itself: the profile implied by zCDP is above every mechanism's for a while."""
+        """Compares Renyi divergences with the definition, since the profile implied by zCDP is not attained."""
         scaled = np.geomspace(1e-3, 10.0, 60) / np.sqrt(max(float(self.rho), 1e-300))
         gaps = np.unique(np.concatenate([scaled, np.geomspace(1e-4, 1.0, 30), np.arange(1, 9)]))
         return all(
@@ -146,10 +148,10 @@ class ZeroConcentratedDP(MomentBound):
 
 @dataclass(frozen=True)
 class GaussianDP(Attained):
-    """mu-Gaussian DP: no easier to tell P from Q than N(mu, 1) from N(0, 1). A discrete Gaussian has none.
+    """mu-Gaussian DP: distinguishing P from Q is at least as hard as distinguishing N(mu, 1) from N(0, 1).
 
-    delta(e) = Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu); power(a) = Phi(mu + Phi^-1(a)), level its inverse; area under
-    it Phi(mu / sqrt 2).
+    delta(e) = Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu); power(a) = Phi(mu + Phi^-1(a)), with area Phi(mu / sqrt 2).
+    A discrete Gaussian mechanism satisfies it for no mu.
 
     Parameters
     ----------
@@ -158,7 +160,7 @@ class GaussianDP(Attained):
 
     definition = kind = "Gaussian DP"
     name = "Gaussian differential privacy"
-    meaning = "Telling P from Q is no easier than telling a normal law with mean mu from the one with mean 0."
+    meaning = "Distinguishing P from Q is at least as hard as distinguishing N(mu, 1) from N(0, 1)."
 
     mu: float
 
@@ -174,7 +176,7 @@ class GaussianDP(Attained):
         return GaussianDP(self.mu * float(np.sqrt(factor)))
 
     def plus(self, other: Guarantee) -> GaussianDP | None:
-        """The squares add up."""
+        """Composition with Gaussian DP: mu^2 adds."""
         return GaussianDP(math.hypot(self.mu, other.mu)) if isinstance(other, GaussianDP) else None
 
     def multiple(self, times: int) -> GaussianDP:

@@ -1,7 +1,7 @@
-"""The privacy definitions, each a leaf of `Guarantee`: what it guarantees in a few formulas, and what violates it.
+"""Pure, approximate and probabilistic differential privacy, and the absence of privacy: subclasses of `Guarantee`.
 
 Definitions and conversions: Kazan et al. 2025, sections 2 and 3; trade-offs: Kifer et al. 2022, Theorems 6.1 and
-6.2; worst pairs: Kairouz, Oh and Viswanath 2017. Those by moments of the loss, and Gaussian DP, are in `moments`.
+6.2; worst pairs: Kairouz, Oh and Viswanath 2017.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from adversary.privacy.profiles import tolerated
 
 
 def _outside_certified(loss: PrivacyLoss, epsilon: float) -> float:
-    """A lower bound on P(|L| > epsilon); exact where the law of the loss is."""
+    """Lower bound on P(|L| > epsilon); exact for losses with an exact distribution."""
     beyond, at_most = loss.bracket.tail(epsilon)
     if beyond == at_most:
         return float(beyond + loss.swapped.tail(epsilon)[1])
@@ -39,7 +39,7 @@ def _outside_certified(loss: PrivacyLoss, epsilon: float) -> float:
 
 
 class EpsilonDelta(Guarantee):
-    """The definitions by an epsilon and a delta that compose and survive post-processing: pure DP has delta 0."""
+    """Pure and approximate DP: the definitions by epsilon and delta that compose and survive post-processing."""
 
     __slots__ = ()
 
@@ -64,17 +64,17 @@ class EpsilonDelta(Guarantee):
 
     @labelled
     def power(self, level: ArrayLike) -> Any:
-        """Theorem 6.2: min(e^epsilon a + delta, 1 - e^-epsilon (1 - a - delta), 1); Theorem 6.1 at delta 0."""
+        """min(e^epsilon a + delta, 1 - e^-epsilon (1 - a - delta), 1); Kifer et al., Theorem 6.2 (6.1 at delta 0)."""
         return power_bounds(self.epsilon0, self.delta0, level)[1]
 
     @labelled
     def level(self, power: ArrayLike) -> Any:
-        """The bound of `power` inverted: max(e^-epsilon (r - delta), 1 - delta - e^epsilon (1 - r), 0)."""
+        """Inverse of `power`: max(e^-epsilon (r - delta), 1 - delta - e^epsilon (1 - r), 0)."""
         return power_bounds(self.epsilon0, self.delta0, check_probability("power", power))[0]
 
     @property
     def worst_pair(self) -> LatticeLoss:
-        """Randomised response, its input revealed with probability delta: four outcomes, two under one truth only."""
+        """Randomised response that reveals its input with probability delta: four outcomes, two of infinite loss."""
         e = float(self.epsilon0)
         losses = np.array([-e, e] if e > 0.0 else [0.0])
         log_p = np.log1p(-self.delta0) + (log_expit(losses) if e > 0.0 else losses)
@@ -82,7 +82,7 @@ class EpsilonDelta(Guarantee):
 
     @elementwise
     def loss_bound(self, failure: float) -> float:
-        """Theorem 3.9: epsilon + log1p(delta (1 + e^-epsilon) / (failure - delta)), for failure > delta."""
+        """epsilon + log1p(delta (1 + e^-epsilon) / (failure - delta)), failure > delta; Kazan et al., Theorem 3.9."""
         failure = float(check_probability("failure", failure))
         if self.delta0 > 0.0 and failure <= self.delta0:
             return float("inf")
@@ -93,11 +93,11 @@ class EpsilonDelta(Guarantee):
         return self.worst_pair.auc
 
     def group(self, size: int) -> Guarantee:
-        """The trade-off iterated: more than (size epsilon, delta (1 + e^epsilon + ... + e^((size - 1) epsilon)))-DP."""
+        """Iterated trade-off: stronger than (size epsilon, delta (1 + e^epsilon + ... + e^((size - 1) epsilon)))-DP."""
         return group_of(self, size)
 
     def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
-        """No loss above epsilon, of pure DP; else no certified lower end of the profile above delta."""
+        """Pure DP: no loss exceeds epsilon. Approximate DP: no certified lower bound on the profile exceeds delta."""
         if self.delta0 == 0.0:
             return all(side.maximum <= tolerated(self.epsilon0, 1e-14) for side in loss.directions)
         least = max(float(side.bracket.delta(self.epsilon0)[0]) for side in loss.directions)
@@ -106,7 +106,7 @@ class EpsilonDelta(Guarantee):
 
 @dataclass(frozen=True)
 class PureDP(EpsilonDelta):
-    """Pure epsilon-DP: |L| <= epsilon always.
+    """Pure epsilon-DP: |L| <= epsilon with certainty.
 
     Parameters
     ----------
@@ -155,9 +155,14 @@ class ApproximateDP(EpsilonDelta):
 
 @dataclass(frozen=True)
 class ProbabilisticDP(Guarantee):
-    """(epsilon, delta)-probabilistic DP: P(|L| > epsilon) <= delta under both truths, of the release itself.
+    """(epsilon, delta)-probabilistic DP: P(|L| > epsilon) <= delta under both hypotheses, for the release itself.
 
     Its bounds do not survive post-processing. It implies (epsilon, delta)-DP, which does.
+
+    Parameters
+    ----------
+    epsilon0 : nats, >= 0
+    delta0 : probability in [0, 1)
     """
 
     definition = kind = "probabilistic DP"
@@ -175,7 +180,7 @@ class ProbabilisticDP(Guarantee):
 
     @property
     def implied(self) -> ApproximateDP:
-        """(epsilon, delta)-DP, which survives post-processing: its profile and trade-off are the ones shown here."""
+        """(epsilon, delta)-DP, which survives post-processing; it supplies `delta`, `power` and `level`."""
         return ApproximateDP(self.epsilon0, self.delta0)
 
     @property
@@ -199,7 +204,7 @@ class ProbabilisticDP(Guarantee):
         return float(self.epsilon0) if float(check_probability("failure", failure)) >= self.delta0 else float("inf")
 
     def group(self, size: int) -> Guarantee:
-        """Through (epsilon, delta)-DP: the probabilistic form itself does not compose over records."""
+        """Group privacy of `implied`: probabilistic DP itself does not extend to groups."""
         return self if check_whole("size", size, minimum=1) == 1 else self.implied.group(size)
 
     def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
@@ -210,7 +215,7 @@ class ProbabilisticDP(Guarantee):
 
 @dataclass(frozen=True)
 class NoPrivacy(Guarantee):
-    """No guarantee at all: every posterior is possible."""
+    """No guarantee: every posterior is possible."""
 
     definition = name = "no privacy"
     meaning = ""
@@ -218,7 +223,7 @@ class NoPrivacy(Guarantee):
 
     @property
     def worst_pair(self) -> LatticeLoss:
-        """A release that reveals its input: infinite loss with probability one, under either truth."""
+        """Loss of a release that reveals its input: infinite with probability one, under both hypotheses."""
         return LatticeLoss(np.zeros(0), np.zeros(0), np.zeros(0), 1.0, 1.0)
 
     @labelled

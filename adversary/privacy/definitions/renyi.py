@@ -1,7 +1,7 @@
-"""Renyi DP, and what any bound on Renyi divergences says of a test.
+"""Renyi differential privacy, and the trade-off implied by bounds on Renyi divergences.
 
-A bound on Renyi divergences bounds those of every test's two outcomes, hence its power at a level: Theorem 6.3 of
-Kifer et al. 2022, "Bayesian and frequentist semantics for common variations of differential privacy". Definition:
+A bound on Renyi divergences applies to the two outcomes of every test, and so bounds its power at a level: Theorem 6.3
+of Kifer et al. 2022, "Bayesian and frequentist semantics for common variations of differential privacy". Definition:
 Mironov 2017. Profiles: Canonne, Kamath and Steinke 2020, Proposition 12.
 """
 
@@ -39,34 +39,33 @@ from adversary.privacy.profiles import delta_at_negative, level_from_profile, lo
 
 
 class MomentBound(Guarantee):
-    """A bound on Renyi divergences, both directions: what it says of a test with two outcomes is its trade-off.
+    """Guarantee by a bound on Renyi divergences in both directions; its trade-off follows from tests of two outcomes.
 
-    To write one: `_log_odds(log_level, log_rest)`, the log odds of the largest power at levels given by the
-    logarithms of themselves and of one minus themselves.
+    Subclasses define `_log_odds(log_level, log_rest)`: log odds of the largest power, from log(level) and
+    log(1 - level).
     """
 
     __slots__ = ()
 
     @abstractmethod
     def _log_odds(self, log_level: Floats, log_rest: Floats) -> Floats:
-        """Log odds of the largest power, errors towards more; levels strictly between 0 and 1, one axis."""
+        """Log odds of the largest power, rounded up; levels strictly between 0 and 1, (level,)."""
 
     @labelled
     def power(self, level: ArrayLike) -> Any:
-        """Theorem 6.3: the largest r for which both divergences of (r, 1 - r) and (a, 1 - a) are within the bound."""
+        """Largest r at which both divergences of (r, 1 - r) and (a, 1 - a) satisfy the bound; Theorem 6.3."""
         a = check_probability("level", level)
         return scalar_or_array(np.where(a > 0.0, np.maximum(expit(self._odds(a, rest=False)), a), 0.0))
 
     @labelled
     def level(self, power: ArrayLike) -> Any:
-        """The inverse curve; as the bound treats both hypotheses and both outcomes alike, 1 - level is the power at
-        1 - power."""
+        """Inverse of `power`: by symmetry in hypotheses and outcomes, 1 - level is the power at 1 - power."""
         r = check_probability("power", power)
         return scalar_or_array(np.where(r < 1.0, np.minimum(expit(-self._odds(r, rest=True)), r), 1.0))
 
     @property
     def advantage(self) -> float:
-        """Largest power - level on the trade-off, below delta(0): the profile is a weaker bound here."""
+        """Largest power - level on the trade-off; smaller than delta(0), because the profile is a weaker bound."""
         return max(0.0, float(-smallest(lambda odds: expit(odds) - as_array(self.power(expit(odds))), _ODDS)))
 
     def profile_level(self, power: ArrayLike) -> Any:
@@ -85,7 +84,7 @@ class MomentBound(Guarantee):
         return scalar_or_array(np.clip(-smallest(lost, _ODDS), 0.0, 1.0))
 
     def _odds(self, probability: Floats, *, rest: bool) -> Floats:
-        """Log odds of the largest power at a level of this probability, or of one minus it."""
+        """Log odds of the largest power at level `probability` or, if `rest`, at 1 - `probability`."""
         x = np.ravel(probability)
         inside = (x > 0.0) & (x < 1.0)
         log_x, log_rest = np.log(x[inside]), np.log1p(-x[inside])
@@ -98,28 +97,30 @@ class MomentBound(Guarantee):
 
 
 _ODDS = np.concatenate([-np.geomspace(700.0, 1e-3, 30), [0.0], np.geomspace(1e-3, 700.0, 30)])
-"""A first grid of log odds of levels."""
+"""Initial grid of log odds of levels, refined by `smallest`."""
 
+# power - level is of the order of sqrt(gamma), 1e-140 here; gamma / order^2 is still positive in double precision.
 _LEAST_GAMMA = 1e-280
-"""A smaller gamma is answered as this one: power - level is below 1e-140, gamma / order^2 still a double above 0."""
+"""Smallest gamma used; smaller ones are replaced by this one, which overstates the risk."""
 
+# Divergences increase with the order, so a bound at a higher order holds at this one. Losses grow by log(1/level)/1e16.
 _LARGEST_ORDER = 1e16
-"""A higher order is answered as this one: losses grow by log(1 / level) / 1e16."""
+"""Largest order used; higher ones are replaced by this one."""
 
 _ROWS = 4096
-"""Levels answered at once: memory grows with their number times that of the orders tried."""
+"""Levels computed at a time: memory is proportional to the levels times the orders."""
 
 
 @dataclass(frozen=True)
 class RenyiDP(MomentBound):
-    """(alpha, gamma)-Renyi DP: the Renyi divergence of order alpha is at most gamma, in either direction.
+    """(alpha, gamma)-Renyi DP: the Renyi divergence of order alpha is at most gamma, in both directions.
 
-    Of several orders at once, a Renyi curve, every number is the best that any of its orders gives.
+    With several orders (a Renyi curve) each quantity is the best bound over the orders.
 
     Parameters
     ----------
-    alpha : order, > 1; or several, each once
-    gamma : nats, >= 0, of each order; adds up over releases at one order
+    alpha : order, > 1; or distinct orders, (order,)
+    gamma : nats, >= 0, per order; adds up over releases at the same orders
 
     >>> round(RenyiDP(2.0, 0.5).power(0.05), 6)
     0.22554
@@ -162,7 +163,7 @@ class RenyiDP(MomentBound):
 
     @property
     def orders(self) -> tuple[RenyiDP, ...]:
-        """The guarantee at each order; itself where there is one."""
+        """The guarantees at single orders."""
         if not isinstance(self.alpha, tuple):
             return (self,)
         return tuple(RenyiDP(a, g) for a, g in zip(self.alpha, self.gamma, strict=True))
@@ -182,11 +183,11 @@ class RenyiDP(MomentBound):
         return self._with([one.gamma * factor for one in self.orders])
 
     def _with(self, gammas: Sequence[Any]) -> RenyiDP:
-        """Renyi DP of these orders with other gammas."""
+        """Renyi DP of the same orders with other gammas."""
         return RenyiDP(self.alpha, gammas if isinstance(self.alpha, tuple) else gammas[0])
 
     def plus(self, other: Guarantee) -> RenyiDP | None:
-        """Order by order the gammas add up, also with what bounds the divergence of every order.
+        """Composition: gamma adds at each order; also with guarantees that bound divergences of all orders.
 
         Raises
         ------
@@ -207,16 +208,16 @@ class RenyiDP(MomentBound):
         return self._with([times * one.gamma for one in self.orders])
 
     def implies(self, other: Guarantee) -> bool:
-        """Of the same orders the smaller gammas imply the larger."""
+        """True for Renyi DP of the same orders with larger gammas; other guarantees by the worst pair."""
         if isinstance(other, RenyiDP) and self.alpha == other.alpha:
             return all(a.gamma <= tolerated(b.gamma) for a, b in zip(self.orders, other.orders, strict=True))
         return Guarantee.implies(self, other)
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
-        """exp((alpha - 1)(gamma - epsilon)) (1 - 1/alpha)^alpha / (alpha - 1), or the total variation if less.
+        """exp((alpha - 1)(gamma - epsilon)) (1 - 1/alpha)^alpha / (alpha - 1), or a total variation bound if smaller.
 
-        By Pinsker's and Bretagnolle and Huber's inequalities that is at most sqrt(gamma / 2) and sqrt(1 - e^-gamma).
+        Total variation is at most sqrt(gamma / 2) (Pinsker) and sqrt(1 - e^-gamma) (Bretagnolle and Huber).
         """
         e = check_number("epsilon", epsilon)
         smallest = np.ones(e.shape)
@@ -230,7 +231,7 @@ class RenyiDP(MomentBound):
 
     @property
     def _finite_order(self) -> tuple[float, float]:
-        """(alpha, gamma) that are answered, in doubles: they hold as well, since divergences rise with the order."""
+        """(alpha, gamma) within numerical range; they are implied, since divergences increase with the order."""
         return min(self.alpha, _LARGEST_ORDER), max(self.gamma, _LEAST_GAMMA) if self.gamma else 0.0
 
     @property
@@ -240,9 +241,9 @@ class RenyiDP(MomentBound):
         return float(a * np.log1p(-1.0 / a) - np.log(a - 1.0))
 
     def log_level(self, power: float) -> float:
-        """Also where the level is too small for a double, as for orders close to 1: the profile's own, by its formula.
+        """Log of the level from the profile; in closed form if the level underflows, as for orders close to 1.
 
-        e^-e (power - delta(e)) is largest where delta(e), by its moment, has fallen to power / alpha.
+        e^-e (power - delta(e)) is largest where the moment bound on delta(e) equals power / alpha.
         """
         log_level = super().log_level(power)
         if log_level > -np.inf or power == 0.0:
@@ -255,7 +256,7 @@ class RenyiDP(MomentBound):
 
     @elementwise
     def loss_bound(self, failure: float) -> float:
-        """The rule for any profile; far out it is Markov's inequality, (1 + e^-e) e^((alpha - 1)(gamma - e))."""
+        """General rule for a profile; for large e it is Markov's inequality, (1 + e^-e) e^((alpha - 1)(gamma - e))."""
         return 0.0 if any(one.gamma == 0.0 for one in self.orders) else loss_bound_from_profile(self, failure)
 
     def _log_odds(self, log_level: Floats, log_rest: Floats) -> Floats:
@@ -269,9 +270,9 @@ class RenyiDP(MomentBound):
     def group(self, size: int) -> Guarantee:
         """1 - 1/alpha becomes (1 - 1/alpha)^size, gamma becomes gamma (alpha - 1)((1 - 1/alpha)^-size - 1).
 
-        The weak triangle inequality (Mironov 2017) at each step, D_a(P, Q) <= (a - 1/p) / (a - 1) D_pa(P, R) +
-        D_(q (a - 1/p))(R, Q) for 1/p + 1/q = 1, with the p at which no order exceeds alpha. Valid at every alpha, and
-        size^2 rho for zCDP as orders grow. No privacy where no order above 1 is left.
+        Each step uses the weak triangle inequality (Mironov 2017), D_a(P, Q) <= (a - 1/p) / (a - 1) D_pa(P, R) +
+        D_(q (a - 1/p))(R, Q) for 1/p + 1/q = 1, with the p at which no order exceeds alpha. It holds at every alpha,
+        and gives size^2 rho for zCDP as orders grow. `NoPrivacy` if no order above 1 remains.
         """
         if isinstance(self.alpha, tuple):
             groups = [one for single in self.orders if isinstance(one := single.group(size), RenyiDP)]
@@ -292,16 +293,20 @@ class RenyiDP(MomentBound):
 
 
 def renyi_divergence(guarantee: Guarantee, alpha: float) -> float:
-    """The largest Renyi divergence of an order that a guarantee allows, the worse direction, in nats.
+    """Largest Renyi divergence of an order that a guarantee allows, in the worse direction, in nats.
 
     Parameters
     ----------
     guarantee : pure, concentrated, Gaussian or Renyi DP (of an order at least as high), or a privacy loss
     alpha : order, > 1
 
+    Returns
+    -------
+    Divergence in nats.
+
     Raises
     ------
-    TypeError : of another guarantee no divergence is bounded
+    TypeError : a guarantee that bounds no divergence of this order
 
     References: Mironov 2017, Proposition 9 (an order bounds every lower one); Bun and Steinke 2016, Definition 1.1.
 

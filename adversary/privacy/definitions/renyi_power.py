@@ -1,8 +1,8 @@
-"""Power of a test when Renyi divergences are bounded, on plain arrays: Theorem 6.3 of Kifer et al. 2022.
+"""Largest power of a test under bounds on Renyi divergences, on plain arrays: Theorem 6.3 of Kifer et al. 2022.
 
-The two outcomes of a test of level a and power r have laws (a, 1 - a) and (r, 1 - r), whose divergences, either way,
-are within the bound. Levels come as the logarithms of themselves and of one minus themselves, powers go as log odds, so
-both ends keep relative accuracy.
+The two outcomes of a test of level a and power r have the distributions (a, 1 - a) and (r, 1 - r), whose divergences,
+in both directions, satisfy the bound. Levels are passed as log(a) and log(1 - a), powers returned as log odds, so that
+both ends have relative accuracy.
 """
 
 from __future__ import annotations
@@ -15,35 +15,36 @@ from scipy.special import log_expit, log_ndtr, ndtri_exp
 from adversary._core import Floats
 
 FARTHEST = 800.0
-"""Log odds beyond which a power counts as one."""
+"""Log odds from which on a power counts as one."""
 
 _FIRST_GAP = 1e-6
 _LIMIT_GAP = 1e-15
-"""Orders are 1 + gap; at this one the divergence is that of Kullback and Leibler, the limit, to rounding."""
+"""Orders are 1 + gap; at this gap the divergence equals its limit, Kullback-Leibler, up to rounding."""
 
 _ZOOM = np.linspace(-1.0, 1.0, 17)
 
 _AT_ONCE = 160
-"""Places tried in one go where levels are few: beyond it arithmetic costs more than the calls that are saved."""
+"""Number of points evaluated per call for few levels; beyond it arithmetic costs more than the calls it saves."""
 
 _LEAST_RHO, _MOST_RHO = 1e-30, 1e300
-"""A smaller rho is answered as the first: power - level is below 1e-15. With a larger than the second every test with a
-level that a double holds has power 1, as with the second."""
+"""Range of rho, which is clipped to it. Below, power - level is less than 1e-15; above, every level that is positive in
+double precision has power 1."""
 
 
 def log_odds_of_one_order(log_level: Floats, log_rest: Floats, gap: Floats, gamma: Floats) -> Floats:
-    """Log odds of the largest power when D_alpha <= gamma, alpha = 1 + gap, both ways."""
+    """Log odds of the largest power under D_alpha <= gamma in both directions, with alpha = 1 + gap; (level,)."""
     level, rest = log_level[:, None], log_rest[:, None]
     low = level - rest
     return _largest_within(low, np.full_like(low, FARTHEST), level, rest, gap, gamma, steps=64)[:, 0]
 
 
 def log_odds_of_every_order(log_level: Floats, log_rest: Floats, rho: float) -> Floats:
-    """Log odds of the largest power when D_alpha <= rho alpha for every alpha > 1, both ways; levels on one axis.
+    """Log odds of the largest power under D_alpha <= rho alpha for all alpha > 1, in both directions; (level,).
 
-    Every order gives a valid bound, the limit alpha -> 1 included, so errors are towards more risk. Each round takes
-    the order most used up at the power found so far and solves for its own bound (Newton's method on an envelope),
-    then looks closer about that order as well as at all: spacings end at 1e-4, and errors at 1e-9 of power - level.
+    Every order gives a valid bound, the limit alpha -> 1 included, so numerical errors overstate the risk. Each round
+    takes the order whose bound is tightest at the current power and solves for the power at its bound (Newton's method
+    on an envelope), then refines the grid about that order. The final spacing of orders is 1e-4, the error 1e-9 of
+    power - level.
     """
     level, rest, rho = log_level[:, None], log_rest[:, None], min(max(rho, _LEAST_RHO), _MOST_RHO)
     top = 4.0 + 4.0 * np.sqrt((1.0 - level - rest) / rho)
@@ -56,16 +57,18 @@ def log_odds_of_every_order(log_level: Floats, log_rest: Floats, rho: float) -> 
         most = np.argmax(share_used(at, level, rest, gaps, rho * (1.0 + gaps)), -1)[:, None]
         best = np.take_along_axis(gaps, most, -1)
         at = log_odds = _largest_within(least, log_odds, level, rest, best, rho * (1.0 + best), steps=steps)
-        closer = np.where((most > 0) & (most < _ZOOM.size - 1), 0.25, 2.0)  # the best at an edge: look farther
+        # Narrow the grid about an interior maximum; widen it if the maximum is at an edge.
+        closer = np.where((most > 0) & (most < _ZOOM.size - 1), 0.25, 2.0)
         width = np.where((most < _ZOOM.size) & (width > 0.0), np.minimum(closer * width, 32.0 * widest), widest)
     return np.asarray(log_odds[:, 0], dtype=np.float64)
 
 
 def share_used(log_odds: Floats, log_level: Floats, log_rest: Floats, gap: Floats, gamma: Floats) -> Floats:
-    """Share of the bound that a power uses up: at most 1 where both divergences of order 1 + gap are at most gamma.
+    """Ratio of divergence to bound at a power: at most 1 if both divergences of order 1 + gap are at most gamma.
 
-    D_alpha <= gamma says sum q (r^alpha - 1) <= e^((alpha - 1) gamma) - 1, with r the likelihood ratio; both sides
-    over alpha (alpha - 1), where they have limits at alpha = 1, and over e^((alpha - 1) gamma), so nothing overflows.
+    D_alpha <= gamma is equivalent to sum q (r^alpha - 1) <= e^((alpha - 1) gamma) - 1, with r the likelihood ratio.
+    Both sides are divided by alpha (alpha - 1), which gives them limits at alpha = 1, and by e^((alpha - 1) gamma),
+    which prevents overflow.
     """
     log_power, log_miss = log_expit(log_odds), log_expit(-log_odds)
     with np.errstate(over="ignore"):
@@ -80,9 +83,9 @@ def share_used(log_odds: Floats, log_level: Floats, log_rest: Floats, gap: Float
 
 
 def _excess(log_ratio: Floats, log_weight: Floats, gap: Floats, scale: Floats) -> Floats:
-    """q e^-scale (r^alpha - 1 - alpha (r - 1)) / (alpha (alpha - 1)), without cancellation: terms of a positive sum.
+    """Terms q e^-scale (r^alpha - 1 - alpha (r - 1)) / (alpha (alpha - 1)) of a positive sum, without cancellation.
 
-    As gap tends to 0, q (r log r - r + 1), the term of a Kullback-Leibler divergence.
+    As gap tends to 0 they tend to q (r log r - r + 1), the terms of a Kullback-Leibler divergence.
     """
     t, alpha, log_near = log_ratio, 1.0 + gap, log_weight - scale
     near, step = np.exp(log_near), gap * t
@@ -98,7 +101,7 @@ def _excess(log_ratio: Floats, log_weight: Floats, gap: Floats, scale: Floats) -
 
 
 def _series(t: Floats, power: Floats) -> Floats:
-    """Sum over k >= 2 of t^(k - 2) / k! (1 + alpha + ... + alpha^(k - 2)), power = alpha t, down to rounding."""
+    """Sum over k >= 2 of t^(k - 2) / k! (1 + alpha + ... + alpha^(k - 2)), to rounding; power = alpha t."""
     inner, term, total = np.ones_like(t), np.ones_like(t), np.full_like(t, 0.5)
     for k in range(3, 11):
         term = term * power
@@ -110,9 +113,9 @@ def _series(t: Floats, power: Floats) -> Floats:
 def _largest_within(
     low: Floats, high: Floats, log_level: Floats, log_rest: Floats, gap: Floats, gamma: Floats, *, steps: int
 ) -> Floats:
-    """Log odds at which the bound of one order is used up, between `low` and `high`: bisection that ends above.
+    """Log odds between `low` and `high` at which the bound of one order is attained: bisection, rounded up.
 
-    Few levels are halved several times in one go, at every place that can be reached.
+    For few levels several halvings are done per call, by evaluating all points they can reach.
     """
     halvings = max(1, min(5, int(np.log2(max(1, _AT_ONCE // low.size)))))
     while steps > 0:
@@ -126,6 +129,6 @@ def _largest_within(
 
 
 def _gaussian(log_level: Floats, log_rest: Floats, rho: float) -> Floats:
-    """Log odds of the power of a Gaussian mechanism with rho-zCDP: a first guess, below every order's bound."""
+    """Log odds of the power of a Gaussian mechanism with rho-zCDP: a lower bound on the result, as a starting point."""
     z = np.where(log_level < log_rest, ndtri_exp(log_level), -ndtri_exp(log_rest)) + np.sqrt(2.0 * rho)
     return np.asarray(log_ndtr(z) - log_ndtr(-z), dtype=np.float64)

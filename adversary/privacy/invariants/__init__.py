@@ -1,8 +1,8 @@
-"""Statistics published exactly beside a noisy release: what they mean for every adversary, by one name.
+"""Invariants: statistics published exactly together with a noisy release, and the guarantees that remain.
 
-`Margins` are the databases that conform to published one-way margins and `semi_adjacency` how many records of them must
-be allowed to differ; `guarantee.given(margins)` is what then remains of a guarantee. `sensitivity_space`, `KNorm` and
-`SpanGaussian` make noise for what can still change, and `umpu` tests an odds ratio.
+`Margins` is the set of databases with given one-way margins, and `semi_adjacency` the number of records that may have
+to change together among them; `guarantee.given(margins)` is the guarantee that remains. `sensitivity_space`, `KNorm`
+and `SpanGaussian` make noise for the changes that the invariants allow.
 """
 
 import lazy_loader
@@ -10,7 +10,7 @@ import lazy_loader
 _public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 MOVED = {"CanonicalNoise", "OddsRatioTest", "Tulap", "canonical_noise", "umpu"}
-"""Former names of this package, which `adversary.literature` has now."""
+"""Names that moved from this package to `adversary.literature`."""
 
 
 def __getattr__(name: str) -> object:

@@ -1,12 +1,13 @@
-"""Semi-adjacency: in how many records conforming databases must be allowed to differ.
+"""Semi-adjacency: the number of records that may have to change together among databases with the same invariants.
 
-Once a statistic T is published exactly, only databases X with T(X) = t conform, and two of them often differ in more
-than one record. With D_t all that conform and D_t^i the values record i takes among them, the worst-case reading is
+If a statistic T is published exactly, only databases X with T(X) = t conform, and two of them often differ in more than
+one record. Let D_t be the set of conforming databases and D_t^i the values of record i in them. The worst-case reading
+of the definition is
 
     a(t) = max over i, X in D_t, y in D_t^i of min { d(X, Y) : Y in D_t, Y_i = y },   d = records that differ:
 
-whatever conforms, any record can become anything it may be, within a(t) changes. The literal reading takes the least
-over X as well; it is never larger, and so small that a conforming database may have no neighbour at all.
+in every conforming database, any record can take any of its values with at most a(t) changes. The literal reading takes
+the minimum over X as well. It is never larger, and may be so small that a conforming database has no neighbour.
 
 References
 ----------
@@ -27,21 +28,23 @@ from adversary._core import Floats, Integers, check_non_negative, check_whole
 from adversary.privacy.invariants.hitting_sets import hardest_cover
 
 READINGS = ("worst", "literal")
-"""How the definition is read; `worst` is what guarantees need."""
+"""Readings of the definition; guarantees need `worst`."""
 
+# All pairs of 5,000 databases take 100 MB.
 LARGEST_LIST = 5_000
-"""Databases beyond which all pairs are not compared."""
+"""Largest number of databases that are compared pair by pair."""
 
 UNCOUPLED = 1e-9
-"""Probability that a coupling may leave over: rounding of the two laws."""
+"""Probability that a coupling may leave unassigned, for rounding in the two distributions."""
 
 
 def semi_adjacency(margins: Sequence[ArrayLike], reading: str = "worst") -> int:
-    """Semi-adjacency of published one-way margins; 0 where they fix every record, which is total disclosure.
+    """Semi-adjacency of published one-way margins; 0 if they determine every record (total disclosure).
 
-    With q features that have two levels or more in use, least positive counts s_1, ..., s_q and sigma their sum: 0 at
-    q = 0, else 1 + the most of the other n - 1 records that can be needed so that each of q sets of them, of sizes s_j,
-    has one: q + 1 while sigma <= n - 1. The literal reading is 2 at every q > 0.
+    Let q be the number of features with at least two non-empty levels, s_1, ..., s_q their smallest positive counts and
+    sigma the sum of these. At q = 0 the result is 0. Otherwise it is 1 plus the largest number of the other n - 1
+    records that can be needed to hit each of q sets of sizes s_j (`hardest_cover`): q + 1 if sigma <= n - 1. The
+    literal reading is 2 for every q > 0.
 
     Parameters
     ----------
@@ -50,8 +53,8 @@ def semi_adjacency(margins: Sequence[ArrayLike], reading: str = "worst") -> int:
 
     Returns
     -------
-    int, exact up to 5 features in all that was tried, and often beyond; else the least known upper bound, with a
-    RuntimeWarning: too large an a(t) overstates the loss.
+    int; exact in all tested cases of up to 5 features, and often beyond. Otherwise the best known upper bound, with a
+    RuntimeWarning; it overstates the privacy loss.
 
     >>> semi_adjacency([[2, 1], [2, 1]]), semi_adjacency([[2, 1], [2, 1]], reading="literal")
     (3, 2)
@@ -68,7 +71,7 @@ def semi_adjacency(margins: Sequence[ArrayLike], reading: str = "worst") -> int:
 
 
 def semi_adjacency_limits(margins: Sequence[ArrayLike], reading: str = "worst") -> tuple[int, int]:
-    """Lower and upper bound on `semi_adjacency`; equal where it is known exactly, (0, 0) where all is disclosed."""
+    """Lower and upper bound on `semi_adjacency`; equal if it is exact, (0, 0) if the margins determine every record."""
     counts = check_margins(margins)
     in_use = [[count for count in levels if count] for levels in counts]
     least = [min(levels) for levels in in_use if len(levels) > 1]
@@ -81,7 +84,7 @@ def semi_adjacency_limits(margins: Sequence[ArrayLike], reading: str = "worst") 
 
 
 def semi_adjacency_bound(features: int) -> int:
-    """Upper bound on the semi-adjacency of one-way margins, whatever the counts: features + 1.
+    """Upper bound on the semi-adjacency of one-way margins for any counts: features + 1.
 
     Parameters
     ----------
@@ -104,16 +107,20 @@ def semi_adjacency_bound(features: int) -> int:
 
 
 def semi_adjacency_of(databases: Iterable[Any], reading: str = "worst") -> int:
-    """Semi-adjacency of conforming databases that are listed, by comparing all of them.
+    """Semi-adjacency of a list of conforming databases, by comparing all pairs.
 
     Parameters
     ----------
     databases : sequences of records, of one length; at most 5,000, since every pair is compared for every record
     reading : "worst" or "literal"
 
+    Returns
+    -------
+    Number of records; 0 for a single database.
+
     Raises
     ------
-    ValueError : none given, or too many
+    ValueError : no databases, or too many
     NotImplementedError : databases of several lengths, for which the definition is not stated
 
     >>> semi_adjacency_of([(0, 1, 1), (1, 0, 1), (1, 1, 0)])
@@ -131,17 +138,21 @@ def semi_adjacency_of(databases: Iterable[Any], reading: str = "worst") -> int:
 
 
 def coupling_radius(databases: Iterable[Any], first: ArrayLike, second: ArrayLike) -> int:
-    """Smallest k such that two laws over databases can be coupled with d(X, Y) <= k for certain.
+    """Smallest k such that two distributions over databases have a coupling with d(X, Y) <= k with certainty.
 
-    The infinity-Wasserstein distance of the laws in records that differ. Of beliefs given X_i = x and given
-    X_i = y it is the k for which the group guarantee bounds what an adversary learns about record i: trade-offs bounded
-    by one convex curve stay so in mixtures. It may be as large as the diameter; of a prior that rules nothing out,
-    the largest over i, x and y is never below a(t).
+    This is their infinity-Wasserstein distance in records that differ. Applied to an adversary's beliefs given X_i = x
+    and given X_i = y, it is the group size whose guarantee bounds the adversary's inference about record i: a convex
+    bound on trade-offs also holds for mixtures. It is at most the diameter of the databases. For a prior with full
+    support the maximum over i, x and y is at least a(t).
 
     Parameters
     ----------
     databases : sequences of records, of one length, at most 5,000
-    first, second : a weight for each database; each law is normalised, and 1e-9 of it may be left to rounding
+    first, second : weights of the databases, (database,); normalised, with 1e-9 allowed for rounding
+
+    Returns
+    -------
+    k, in records.
 
     >>> coupling_radius([(0, 0), (0, 1), (1, 1)], [1, 1, 0], [0, 1, 1])
     1
@@ -155,12 +166,12 @@ def coupling_radius(databases: Iterable[Any], first: ArrayLike, second: ArrayLik
 
 
 def transport_radius(apart: Integers, p: Floats, q: Floats) -> int:
-    """Smallest k such that two laws can be coupled on pairs of atoms at most k apart (infinity-Wasserstein distance).
+    """Smallest k such that two distributions can be coupled on pairs of atoms at most k apart: infinity-Wasserstein.
 
     Parameters
     ----------
-    apart : (p.size, q.size), distance between each atom of the first law and each of the second, in records
-    p, q : probabilities of the atoms, positive, each adding up to 1; 1e-9 may be left to rounding
+    apart : (p.size, q.size), distances in records between atoms of the first and of the second distribution
+    p, q : positive probabilities of the atoms, each adding up to 1, with 1e-9 allowed for rounding
 
     Returns
     -------
@@ -175,14 +186,13 @@ def transport_radius(apart: Integers, p: Floats, q: Floats) -> int:
     """
     radii = np.unique(apart)
     low = int(np.searchsorted(radii, max(apart.min(axis=1).max(), apart.min(axis=0).max())))
-    near = (
-        int(radius) for radius in radii[low:-1] if _has_coupling(apart <= radius, p, q)
-    )  # the least is mostly enough
+    # The first candidate mostly suffices, so that a linear search is faster than bisection.
+    near = (int(radius) for radius in radii[low:-1] if _has_coupling(apart <= radius, p, q))
     return next(near, int(radii[-1]))
 
 
 def _has_coupling(near: NDArray[np.bool_], p: Floats, q: Floats) -> bool:
-    """True where p can be carried to q along the pairs that are near: a transport problem, as a linear program."""
+    """True if p can be transported to q along the allowed pairs; solved as a linear program."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_array, vstack
 
@@ -209,7 +219,7 @@ def _law(name: str, weight: ArrayLike, size: int) -> Floats:
 
 
 def encode_records(databases: Iterable[Any]) -> Integers:
-    """Records as whole numbers, equal where the records are: (databases, records)."""
+    """Records as integer codes, equal for equal records: (database, record)."""
     numbers: dict[Any, int] = {}
     rows = [[numbers.setdefault(plain_record(record), len(numbers)) for record in database] for database in databases]
     if not rows:
@@ -222,7 +232,7 @@ def encode_records(databases: Iterable[Any]) -> Integers:
 
 
 def distances(codes: Integers) -> NDArray[np.int32]:
-    """Records in which each two databases differ; at most 5,000 databases."""
+    """Number of records in which each pair of databases differs, (database, database); at most 5,000 databases."""
     if len(codes) > LARGEST_LIST:
         raise ValueError(
             f"at most {LARGEST_LIST} databases can be compared, got {len(codes)}; for one-way margins `semi_adjacency` "
@@ -235,14 +245,14 @@ def distances(codes: Integers) -> NDArray[np.int32]:
 
 
 def check_reading(reading: str) -> str:
-    """ "worst" or "literal", or ValueError."""
+    """The reading, checked to be "worst" or "literal"."""
     if reading not in READINGS:
         raise ValueError(f"reading must be one of {', '.join(map(repr, READINGS))}, got {reading!r}")
     return reading
 
 
 def check_margins(margins: Sequence[ArrayLike]) -> tuple[tuple[int, ...], ...]:
-    """Count vectors of one total, as tuples of whole numbers, or ValueError with the feature and the reason."""
+    """Margins as tuples of whole numbers, checked to have one total; errors name the feature."""
     counts = tuple(_levels(j, levels) for j, levels in enumerate(margins))
     if not counts:
         raise ValueError("margins must have at least one feature, got none")
@@ -261,6 +271,6 @@ def _levels(feature: int, levels: ArrayLike) -> tuple[int, ...]:
 
 
 def plain_record(record: Any) -> Any:
-    """A record that can be compared and looked up: lists and arrays as tuples."""
+    """A record in hashable form: lists and arrays as tuples."""
     values = record.tolist() if isinstance(record, np.ndarray | np.generic) else record
     return tuple(map(plain_record, values)) if isinstance(values, list | tuple) else values

@@ -1,7 +1,8 @@
-"""Convex hulls about 0 and the norms they are unit balls of: facets, gauge, volume and averages over the hull.
+"""Convex hulls symmetric about 0, and the norms whose unit balls they are: facets, gauge, volume and averages.
 
-The K-norm mechanism adds noise whose level sets are the hull of the sensitivity space (Hardt and Talwar 2010; Awan and
-Slavkovic 2021); on a span of lower dimension the hull is taken in coordinates along a basis (Cho and Awan, Lemma 29).
+The K-norm mechanism adds noise whose level sets are multiples of the hull of the sensitivity space (Hardt and Talwar
+2010; Awan and Slavkovic 2021). On a span of lower dimension the hull is computed in coordinates along a basis (Cho and
+Awan, Lemma 29).
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ import numpy as np
 from adversary._core import Floats
 
 MOST_RANK = 8
-"""Dimension above which facets are too many: a 4 x 4 table, of rank 9, has hundreds of thousands of them."""
+"""Largest dimension for which facets are computed: a 4 x 4 table, of rank 9, has hundreds of thousands of facets."""
 
 _POINTS = 4000
-"""Nodes of the quadrature over one simplex, at most."""
+"""Largest number of quadrature nodes on one simplex."""
 
 
 @dataclass(frozen=True, eq=False)
 class Hull:
-    """Convex hull K of points symmetric about 0 that span R^s, and its gauge ||v||_K = min {c >= 0 : v in c K}.
+    """Convex hull K of points symmetric about 0 that span R^s, with gauge ||v||_K = min {c >= 0 : v in c K}.
 
     Parameters
     ----------
-    points : (count, s), s at most 8
+    points : coordinates (count, s), s at most 8
 
     Raises
     ------
@@ -49,23 +50,24 @@ class Hull:
 
     @property
     def dimension(self) -> int:
-        """s, the dimension of the span."""
+        """Dimension s of the span."""
         return int(self.points.shape[1])
 
     @cached_property
     def _surface(self) -> tuple[Floats, Floats]:
-        """(simplices, facets); a facet that is not a simplex may be cut into pieces of which some are flat."""
+        """(simplices, facets) of the surface."""
         from scipy.spatial import ConvexHull
 
         hull = ConvexHull(self.points)
         normals = hull.equations[:, :-1] / -hull.equations[:, -1:]
         _, unique = np.unique(np.round(normals, 9) + 0.0, axis=0, return_index=True)
         simplices = self.points[hull.simplices]
+        # The triangulation of a facet may contain flat simplices, which have no volume.
         return simplices[np.abs(np.linalg.det(simplices)) > 1e-9], normals[unique]
 
     @property
     def simplices(self) -> Floats:
-        """The surface, triangulated: (count, s vertices, s coordinates); with 0 each makes a simplex of the hull."""
+        """Triangulated surface, (count, s vertices, s coordinates); each simplex together with 0 spans a part of K."""
         if self.dimension > 1:
             return self._surface[0]
         ends = np.array([[[1.0]], [[-1.0]]]) * self.box
@@ -80,7 +82,7 @@ class Hull:
 
     @cached_property
     def shares(self) -> Floats:
-        """Volume of each simplex of the triangulation, in coordinates."""
+        """Volume of the part of K that each surface simplex spans with 0, in coordinates; (count,)."""
         return np.asarray(np.abs(np.linalg.det(self.simplices)) / factorial(self.dimension), dtype=np.float64)
 
     @property
@@ -90,22 +92,22 @@ class Hull:
 
     @property
     def box(self) -> Floats:
-        """c_i, the largest coordinate of a point: K lies inside the product of the [-c_i, c_i]."""
+        """Largest absolute coordinates c_i of the points: K lies in the product of the intervals [-c_i, c_i]."""
         return np.asarray(np.abs(self.points).max(0, initial=0.0), dtype=np.float64)
 
     @property
     def filled(self) -> float:
-        """Share of that box which K fills: vol(K) / prod(2 c_i)."""
+        """Share of the volume of `box` that K fills: vol(K) / prod(2 c_i)."""
         return self.volume / float(np.prod(2.0 * self.box))
 
     def gauge(self, coordinates: Floats) -> Floats:
-        """||v||_K = max over facets of a . v; (..., s) to (...)."""
+        """Norm ||v||_K = max over facets of a . v; (..., s) to (...)."""
         return np.asarray((coordinates @ self.facets.T).max(-1, initial=0.0), dtype=np.float64)
 
     def mean_surface(self, basis: Floats) -> float:
-        """E|w| for w on the surface of K under cone measure, in the space of the basis (s, cells).
+        """Mean l_2 length E|w| for w on the surface of K under cone measure, in the space of the basis (s, cells).
 
-        Gaussian quadrature on each simplex of the surface, to about 1e-9 up to s = 4 and 1e-5 at s = 8.
+        Gaussian quadrature on each surface simplex, with a relative error of about 1e-9 up to s = 4 and 1e-5 at s = 8.
         """
         if self.dimension == 0:
             return 0.0
@@ -116,9 +118,9 @@ class Hull:
 
 
 def _simplex_rule(corners: int) -> tuple[Floats, Floats]:
-    """Weights (m,) that add up to 1 and barycentric points (m, corners) of a rule on a simplex.
+    """Quadrature rule on a simplex: weights (m,) with sum 1, and barycentric coordinates (m, corners).
 
-    Stick breaking: what is left of the stick after i pieces is cut at a Gauss-Jacobi node of (1 - x)^(corners - 2 - i).
+    Stick breaking: the rest of the stick after i pieces is cut at a Gauss-Jacobi node of (1 - x)^(corners - 2 - i).
     """
     from scipy.special import roots_jacobi
 

@@ -1,8 +1,8 @@
-"""The hardest sets to hit: how many points, at most, are needed to meet every one of q sets of given sizes.
+"""Hitting sets in the worst case: the number of points that may be needed to hit each of q sets of given sizes.
 
-With one-way margins published, moving a record to new values takes, for each feature that changes, another record that
-gives its value up. One record can help with several features; the worst database is the one in which the holders of the
-wanted values, s_j of them for feature j, share as little as n - 1 records allow. See Cho and Awan, proof of Theorem 16.
+With one-way margins published, a record can take new values only if, for each feature that changes, another record
+gives up its value. One record can do so for several features. In the worst database the holders of the required values,
+s_j of them for feature j, overlap as little as n - 1 records allow. See Cho and Awan, proof of Theorem 16.
 """
 
 from __future__ import annotations
@@ -18,23 +18,28 @@ from adversary._core import Integers
 Group = frozenset[int]
 
 MOST_SETS = 6
-"""Sets up to which arrangements are searched; beyond, counting bounds the answer."""
+"""Largest number of sets for which arrangements are searched; counting arguments bound the result for more."""
 
 MOST_WORK = 16_000
-"""Cases tried in one search, times the number of groups of sets: 500 cases for 5 sets, seconds at most for 6."""
+"""Limit on cases times groups of sets in one search: 500 cases for 5 sets; at most seconds for 6."""
 
 
 def hardest_cover(sizes: Sequence[int], points: int) -> tuple[int, int]:
-    """Bounds, nearly always equal, on the points needed to meet each of several sets, placed as badly as can be.
+    """Bounds, nearly always equal, on the size of the smallest hitting set, for the worst placement of the sets.
 
-    All q sets need a point of their own while they fit beside each other. Otherwise some point meets s of them, s =
-    ceil(sum of sizes / points), and no point need meet more: at least ceil(q / s). At most what is needed when such a
-    point is taken again and again, the smallest sets being left each time. Between the two, up to 6 sets, a search.
+    If the q sets fit on the points without overlap, each needs its own point: q. Otherwise some point lies in at least
+    s = ceil(sum of sizes / points) sets, and a placement exists in which no point lies in more: at least ceil(q / s)
+    points. The upper bound takes such a point repeatedly and leaves the smallest sets. For up to 6 sets a search closes
+    the gap between the bounds.
 
     Parameters
     ----------
     sizes : of the sets, each from 1 to `points`
-    points : there are to place them on
+    points : number of points on which the sets are placed
+
+    Returns
+    -------
+    (lower, upper) bound.
 
     >>> hardest_cover([1, 1], 2), hardest_cover([2, 2, 2], 3), hardest_cover([2, 2, 2, 2], 5)
     ((2, 2), (2, 2), (3, 3))
@@ -57,7 +62,7 @@ def _hardest(sizes: tuple[int, ...], points: int) -> tuple[int, int]:
 
 
 def _greedy(sizes: tuple[int, ...], points: int) -> int:
-    """Upper bound: sets, ascending in size, left without a point when one that is in many of them is taken."""
+    """Upper bound on the hitting set: repeatedly take a point that lies in many sets, and keep the smallest sets."""
     needed = 0
     while sizes and sum(sizes) > points:
         left = len(sizes) + (-sum(sizes) // points)
@@ -67,11 +72,17 @@ def _greedy(sizes: tuple[int, ...], points: int) -> int:
 
 
 def arrangeable(sizes: Sequence[int], points: int, needed: int) -> bool | None:
-    """True where sets of these sizes can be placed so that no fewer than `needed` points meet them all.
+    """True if sets of these sizes can be placed so that no fewer than `needed` points hit them all; None if unknown.
 
-    A point is the group of sets it lies in. Of the fewest points that have room for all sets, look for fewer than
-    `needed` whose groups hold every set between them; if there are such, each way to forbid one of these groups, and
-    all that contain it, is a case of its own. None where that takes too many of them.
+    A point is identified with the group of sets that contain it. Branch and bound: place the sets on the fewest points,
+    and look for fewer than `needed` points whose groups cover all sets. If there are such, branch on which of their
+    groups to forbid, with all groups that contain it. None after `MOST_WORK` >> q cases.
+
+    Parameters
+    ----------
+    sizes : of the sets
+    points : number of points
+    needed : size of the hitting set to refute
     """
     splits = [split for split in _splits(tuple(range(len(sizes)))) if len(split) < needed]
     cases, seen = [frozenset[Group]()], set[frozenset[Group]]()
@@ -93,9 +104,10 @@ def arrangeable(sizes: Sequence[int], points: int, needed: int) -> bool | None:
 
 
 def _fewest(sizes: Sequence[int], points: int, forbidden: frozenset[Group]) -> list[Group] | None:
-    """Groups of the fewest points with room for all sets and no forbidden group inside; None if `points` are too few.
+    """Groups of the fewest points that hold all sets and contain no forbidden group; None if `points` do not suffice.
 
-    min sum x_E with x_E >= 0 whole and sum of x_E over groups E with j in E >= s_j, a small integer program.
+    Integer program: min sum x_E over whole x_E >= 0 with, for each set j, the sum of x_E over groups E with j at least
+    s_j.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -111,7 +123,8 @@ def _fewest(sizes: Sequence[int], points: int, forbidden: frozenset[Group]) -> l
         bounds=Bounds(0, points),
         options={"mip_rel_gap": 0.0},
     )
-    if solution.status == 2:  # infeasible
+    # SciPy's status 2: infeasible.
+    if solution.status == 2:
         return None
     if solution.status != 0:
         raise RuntimeError(f"the integer program was not solved: {solution.message}")
@@ -127,7 +140,7 @@ def _subsets(size: int) -> list[Group]:
 
 
 def _splits(items: tuple[int, ...]) -> Iterator[list[Group]]:
-    """All ways to split items into groups."""
+    """All partitions of the items."""
     if not items:
         yield []
         return

@@ -1,9 +1,9 @@
-"""Databases that conform to statistics published exactly, and what several releases guarantee beside them.
+"""Databases that conform to exactly published statistics, and the guarantee of several releases given these.
 
-Whoever sees T(X) = t discards every database that does not give t; what remains, D_t, is what privacy can still be
-about. `conforming` picks it from a list, `Databases` is such a list, and `Margins` the set with given one-way margins,
-too large to list: every way to order each feature's column. Both can be given to a guarantee:
-`guarantee.given(margins)`. A database is a tuple of n records.
+An adversary who sees T(X) = t excludes all databases with another value; D_t is the set that remains. `conforming`
+selects it from a list of databases, and `Databases` holds such a list. `Margins` is the set of databases with given
+one-way margins, too large to list: all permutations of each feature's column. `guarantee.given(margins)` takes either.
+A database is a tuple of n records.
 
 References
 ----------
@@ -36,21 +36,25 @@ from adversary.privacy.invariants.adjacency import (
 )
 
 LARGEST_COUNT = 100_000
-"""Records beyond which the number of databases is not written out: it has that many digits."""
+"""Largest number of records for which the number of databases, with about as many digits, is computed exactly."""
 
 
 def conforming(space: Iterable[Any], statistic: Callable[[Any], Any], value: ArrayLike) -> list[Any]:
-    """The databases of a finite space whose statistic has the published value, in the order of the space.
+    """Databases of a finite space whose statistic has the published value, in the order of the space.
 
     Parameters
     ----------
     space : databases, each a sequence of records
-    statistic : function of a database; arrays are compared entry by entry
-    value : what was published
+    statistic : function of a database; arrays are compared elementwise
+    value : published value of the statistic
+
+    Returns
+    -------
+    List of databases.
 
     Raises
     ------
-    ValueError : no database conforms, so that the value cannot have been published
+    ValueError : no database has this value
 
     >>> conforming([(0, 0), (0, 1), (1, 0), (1, 1)], sum, 1)
     [(0, 1), (1, 0)]
@@ -63,12 +67,17 @@ def conforming(space: Iterable[Any], statistic: Callable[[Any], Any], value: Arr
 
 @dataclass(frozen=True, eq=False)
 class Databases:
-    """Databases that are listed: those that conform to any statistic.
+    """List of the databases that conform to exactly published statistics.
 
     Parameters
     ----------
-    given : sequences of records, of one length; one listed twice counts once
-    reading : "worst" or "literal", of the semi-adjacency
+    given : sequences of records, of one length; duplicates count once
+    reading : reading of the semi-adjacency, "worst" or "literal"
+
+    Raises
+    ------
+    ValueError : no databases, or an unknown reading
+    NotImplementedError : databases of several lengths
 
     >>> Databases([(0, 1), (1, 0)]).semi_adjacency
     2
@@ -82,34 +91,39 @@ class Databases:
         object.__setattr__(
             self, "given", tuple(dict.fromkeys(tuple(map(plain_record, database)) for database in self.given))
         )
-        encode_records(self.listed)  # refuses none, or several lengths
+        # Called for its checks: at least one database, all of one length.
+        encode_records(self.listed)
 
     @property
     def listed(self) -> tuple[Any, ...]:
-        """All of them, each a tuple of records."""
+        """The databases, each a tuple of records."""
         return self.given  # type: ignore[return-value]
 
     @cached_property
     def semi_adjacency(self) -> int:
-        """a(t) of `semi_adjacency_of`; 0 where one database is left."""
+        """Semi-adjacency a(t), by `semi_adjacency_of`; 0 for a single database."""
         return semi_adjacency_of(self.listed, self.reading)
 
     @property
     def exact(self) -> bool:
-        """True where `semi_adjacency` is a(t) itself: of a list, always."""
+        """True: the semi-adjacency of a list is exact."""
         return True
 
 
 @dataclass(frozen=True)
 class Margins:
-    """Databases with these one-way margins, published exactly: one count vector per published feature.
+    """Databases with given one-way margins, which are published exactly: one vector of counts per published feature.
 
-    A record is a tuple of levels, one per feature. Features that are not published are left out: they ride along.
+    A record is a tuple of levels, one per published feature. Other features are unconstrained and omitted.
 
     Parameters
     ----------
     margins : counts of the levels of each published feature, all adding up to the same n > 0
-    reading : "worst" or "literal", of the semi-adjacency
+    reading : reading of the semi-adjacency, "worst" or "literal"
+
+    Raises
+    ------
+    ValueError, TypeError : counts that are not whole numbers from 0 on, different totals, or an unknown reading
 
     >>> margins = Margins([[2, 1], [2, 1]])
     >>> margins.databases, margins.semi_adjacency, margins.exact
@@ -130,32 +144,32 @@ class Margins:
 
     @property
     def n(self) -> int:
-        """Records in each database."""
+        """Number of records in each database."""
         return sum(self.counts[0])
 
     @property
     def features(self) -> int:
-        """Published features."""
+        """Number of published features."""
         return len(self.counts)
 
     @cached_property
     def semi_adjacency(self) -> int:
-        """a(t) of `semi_adjacency`; 0 where the margins fix every record: total disclosure."""
+        """Semi-adjacency a(t), by `semi_adjacency`; 0 if the margins determine every record."""
         return semi_adjacency(self.counts, self.reading)
 
     @property
     def exact(self) -> bool:
-        """True where `semi_adjacency` is a(t) itself, and not the least known upper bound."""
+        """True if `semi_adjacency` is exact, False if it is an upper bound."""
         least, most = self.limits(self.reading)
         return least == most
 
     def limits(self, reading: str) -> tuple[int, int]:
-        """Lower and upper bound on a(t) in one of the readings; equal where it is known exactly."""
+        """Lower and upper bound on a(t) in one of the readings; equal if it is exact."""
         return semi_adjacency_limits(self.counts, reading)
 
     @cached_property
     def databases(self) -> int:
-        """n! / (t_1! t_2! ...) for each feature, multiplied; refused for more than 100,000 records."""
+        """Number of databases: the product over features of n! / (t_1! t_2! ...); at most 100,000 records."""
         if self.n > LARGEST_COUNT:
             raise ValueError(f"the databases of more than {LARGEST_COUNT} records are not counted, got {self.n}")
         return prod(comb(sum(levels[: k + 1]), levels[k]) for levels in self.counts for k in range(len(levels)))
@@ -167,7 +181,7 @@ class Margins:
 
     @cached_property
     def listed(self) -> tuple[Any, ...]:
-        """All of them, each a tuple of records; refused above 5,000."""
+        """The databases, each a tuple of records; refused if there are more than 5,000."""
         if self.databases > LARGEST_LIST:
             raise ValueError(f"at most {LARGEST_LIST} databases are listed, got {self.databases}")
         columns = [_arrangements(levels) for levels in self.counts]
@@ -175,7 +189,7 @@ class Margins:
 
 
 def _arrangements(levels: Sequence[int]) -> list[tuple[int, ...]]:
-    """All columns with these counts."""
+    """All distinct columns of records with these counts of levels."""
     if not any(levels):
         return [()]
     fewer = [(k, [*levels[:k], count - 1, *levels[k + 1 :]]) for k, count in enumerate(levels) if count]
@@ -183,14 +197,26 @@ def _arrangements(levels: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def extend_then_compose(guarantees: Iterable[Guarantee], adjacency: int) -> Guarantee:
-    """Releases beside one invariant: each for `adjacency` records, then composed; Proposition 21.
+    """Guarantee of releases given invariants: each extended to groups of `adjacency` records, then composed.
 
-    f_1^a x ... x f_k^a, iterates and then products: never weaker than `compose_then_extend`, and equal for
-    Gaussian DP and zCDP. With several invariants find the adjacency of them jointly: there is no rule to add theirs up.
+    f_1^a x ... x f_k^a. It is at least as strong as `compose_then_extend`, and equal for Gaussian DP and zCDP. For
+    several invariants use their joint semi-adjacency; separate ones cannot be combined.
 
     Parameters
     ----------
-    adjacency : a(t) >= 1, the semi-adjacency of everything published exactly
+    guarantees : of releases with independent noise, at least one
+    adjacency : a(t) >= 1, the joint semi-adjacency of everything published exactly
+
+    Returns
+    -------
+    Guarantee of all releases, for any two conforming databases at most a(t) records apart.
+
+    Raises
+    ------
+    ValueError : no guarantees, or an adjacency that is not a whole number >= 1
+    TypeError : guarantees with no exact rule for their composition
+
+    References: Cho and Awan, Proposition 21.
 
     >>> from adversary.privacy.definitions import PureDP
     >>> round(1.0 - extend_then_compose([PureDP(1.0)] * 2, 2).power(0.1), 6)
@@ -202,10 +228,10 @@ def extend_then_compose(guarantees: Iterable[Guarantee], adjacency: int) -> Guar
 
 
 def compose_then_extend(guarantees: Iterable[Guarantee], adjacency: int) -> Guarantee:
-    """Guarantee of releases beside one invariant: composed, then extended to groups of `adjacency` records.
+    """Guarantee of releases given invariants: composed, then extended to groups of `adjacency` records.
 
-    (f_1 x ... x f_k)^a, the bound available where only the total over the releases is known; `extend_then_compose` is
-    never weaker.
+    (f_1 x ... x f_k)^a, for use if only the total over the releases is known; `extend_then_compose` is at least as
+    strong.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""What a table with published margins costs in noise: mechanisms made for its sensitivity space against the usual ones.
+"""Expected noise of a table with published margins: mechanisms on its sensitivity space compared with the usual ones.
 
-Expected l_2 length of the noise, in closed form, for the comparison Cho and Awan draw by simulation (section 5.2,
-Figures 2 and 3). They set noise for two records that change (2 for Delta_2) against usual noise for three (3 sqrt 2);
-here both sides cover the same number of records, and their pair is given under a name of its own.
+Expected l_2 length of the noise in closed form, for the comparison that Cho and Awan make by simulation (section 5.2,
+Figures 2 and 3). They compare span noise for two changed records (Delta_2 = 2) with usual noise for three (3 sqrt 2).
+Here both cover the same number of records; their comparison is reported separately as `published_ratio`.
 """
 
 from __future__ import annotations
@@ -23,19 +23,25 @@ if TYPE_CHECKING:
     import xarray as xr
 
 ORDERS = (1.0, 2.0, float("inf"))
-"""The norms of which a sensitivity is reported."""
+"""Orders p of the l_p norms in which sensitivities are reported."""
 
+# Range and step of the trapezium rule in log z; below z = _SERIES 1 - E exp(-z^2 x^2) would cancel.
 _LOG_Z = np.arange(-30.0, 42.0, 0.05)
 _SERIES = 0.01
 
 RECORDS = (2, 3)
-"""Records that may change between conforming databases of two published margins: semi-adjacency is one of the two."""
+"""Possible semi-adjacencies of two published margins, in records."""
 
 
 def naive_sensitivity(adjacency: int, order: float) -> float:
-    """Delta_p of a table of which `adjacency` records may change and nothing is published: adjacency 2^(1/p).
+    """Sensitivity Delta_p of a table without invariants in which `adjacency` records change: adjacency 2^(1/p).
 
-    Dividing the privacy parameter by the number of records comes to the same.
+    Equivalent to dividing the privacy parameter by the number of records.
+
+    Parameters
+    ----------
+    adjacency : number of records that change
+    order : p >= 1, infinity included
 
     >>> round(naive_sensitivity(3, 2), 6)
     4.242641
@@ -44,17 +50,18 @@ def naive_sensitivity(adjacency: int, order: float) -> float:
 
 
 def own_mechanisms(space: Any, mu: float, epsilon: float) -> dict[str, VectorNoise]:
-    """Noise on the span of a space: "gaussian", and "k-norm" where the rank is at most 8."""
+    """Noise on the span of a sensitivity space by name: "gaussian", and "k-norm" if the rank is at most 8."""
     gaussian: dict[str, VectorNoise] = {"gaussian": SpanGaussian(space, mu)}
     return gaussian | ({"k-norm": KNorm(space, epsilon)} if space.rank <= MOST_RANK else {})
 
 
 def naive_costs(cells: int, adjacency: int, mu: float, epsilon: float) -> dict[str, float]:
-    """Of noise on all cells that covers any change of `adjacency` records: independent Gaussian, and norm balls.
+    """Expected l_2 length of noise on all cells that covers changes of `adjacency` records, by mechanism.
 
-    Density proportional to exp(-(epsilon / Delta_p) ||v||_p) has cost cells Delta_p / epsilon times E|w|, w on the
-    surface of the unit ball under cone measure: coordinates over the sum of independent exponentials for l_1, a cube's
-    uniform point times (cells + 1) / cells for l_infinity (Cho and Awan, section 5.2 and appendix B).
+    "gaussian" is independent Gaussian noise. The others have density proportional to exp(-(epsilon / Delta_p) ||v||_p),
+    with expected length cells Delta_p / epsilon times E|w|, where w has cone measure on the surface of the unit ball:
+    normalised independent exponentials for l_1, a uniform point of the cube times (cells + 1) / cells for l_infinity
+    (Cho and Awan, section 5.2 and appendix B).
     """
     delta_1, delta_2, delta_max = (naive_sensitivity(adjacency, order) for order in ORDERS)
 
@@ -73,10 +80,16 @@ def naive_costs(cells: int, adjacency: int, mu: float, epsilon: float) -> dict[s
 
 
 def mean_length(transform: Callable[[Floats], Floats], moments: tuple[float, float, float], count: int) -> float:
-    """E sqrt(x_1^2 + ... + x_count^2) of independent x_i, from z -> E exp(-z^2 x^2) and the moments E x^2, x^4, x^6.
+    """Mean length E sqrt(x_1^2 + ... + x_count^2) of independent, identically distributed x_i.
 
-    E sqrt(S) = pi^(-1/2) times the integral over z > 0 of (1 - E exp(-z^2 S)) / z^2; trapezium rule in log z, with the
-    series of the transform near 0, where one minus it would cancel. Relative error below 1e-9.
+    E sqrt(S) = pi^(-1/2) times the integral over z > 0 of (1 - E exp(-z^2 S)) / z^2, by the trapezium rule in log z.
+    Near 0 the series of the transform avoids cancellation. Relative error below 1e-9.
+
+    Parameters
+    ----------
+    transform : z -> E exp(-z^2 x^2), elementwise
+    moments : E x^2, E x^4, E x^6
+    count : number of coordinates
     """
     z = np.exp(_LOG_Z)
     t = z**2
@@ -87,20 +100,20 @@ def mean_length(transform: Callable[[Floats], Floats], moments: tuple[float, flo
 
 
 def compare_costs(rows: ArrayLike, columns: ArrayLike, mu: float = 1.0, epsilon: float = 1.0) -> xr.Dataset:
-    """Expected l_2 length of the noise of a table with both margins published, own mechanisms against the usual ones.
+    """Expected l_2 length of the noise of a table with both margins published, on its span and on all cells.
 
     Parameters
     ----------
     rows, columns : the margins as counts, or numbers of non-empty levels; two or more of each
-    mu : Gaussian DP parameter, for `gaussian`; costs are proportional to 1 / mu
-    epsilon : nats, for the others; costs are proportional to 1 / epsilon
+    mu : Gaussian DP parameter of `gaussian`; costs are proportional to 1 / mu
+    epsilon : nats, for the other mechanisms; costs are proportional to 1 / epsilon
 
     Returns
     -------
-    Dataset over `adjacency`, the records that may change between conforming databases (2 or 3): `own` (adjacency,
-    mechanism), `naive` (adjacency, baseline), their sensitivities (adjacency, order), and `ratio`, own over naive
-    Gaussian at one adjacency. `published_ratio` sets own noise for 2 records against usual noise for 3, as the paper
-    does: like for like only where there are two non-empty rows or columns.
+    Dataset over `adjacency`, the number of records that change between conforming databases (2 or 3): `own` (adjacency,
+    mechanism), costs on the span; `naive` (adjacency, baseline), costs on all cells; their sensitivities (adjacency,
+    order); `ratio`, own over naive Gaussian cost (adjacency). `published_ratio` divides the own cost for 2 records by
+    the naive cost for 3, as the paper does; the two are comparable only for two non-empty rows or columns.
 
     Raises
     ------

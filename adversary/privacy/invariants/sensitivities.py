@@ -1,9 +1,9 @@
-"""Which changes of a table the noise has to cover: sensitivity spaces, with and without published margins.
+"""Sensitivity spaces: the changes of a query that noise must cover, with and without invariants.
 
-A sensitivity space is the set of differences of a query over all pairs of adjacent databases. When an invariant is
-published only the conforming databases are compared, the set shrinks and no longer spans all cells: noise on its span
-is enough (Cho and Awan, "Formal Privacy Guarantees with Invariant Statistics", Definition 4 and Propositions 24 to 26).
-Here are the sets in general; those of tables with published margins are in `cells`.
+A sensitivity space is the set of differences of a query over all pairs of adjacent databases. With a published
+invariant only conforming databases are compared. The set then shrinks and no longer spans all cells, so that noise on
+its span suffices (Cho and Awan, "Formal Privacy Guarantees with Invariant Statistics", Definition 4 and Propositions 24
+to 26). Tables with published margins are in `two_way_tables`.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from adversary._core import Floats, Integers, check_number, one_number
 from adversary.privacy.invariants.convex_hull import Hull
 
 MOST_ENTRIES = 20_000_000
-"""Numbers in the list of vectors of a table beyond which it is not written out."""
+"""Largest number of entries in the list of changes of a table, 160 MB."""
 
 _SNAP = 1e-9
 """Distance from the span, relative to the vector or to 1, within which a vector counts as on it."""
 
 
 _ROUNDING = 1e-14
-"""The same, relative to the numbers of which the vector is the difference."""
+"""Further tolerance, relative to the numbers whose difference the vector is."""
 
 
 class Sensitivities(ABC):
-    """A bounded set of changes, symmetric about 0: what a leaf lists, and the span and the hull it has.
+    """A bounded set of changes, symmetric about 0, with its span and convex hull.
 
-    To write one: `shape`, `vectors`, `basis`, `norm(order)` and `contains(change)`.
+    Subclasses define `shape`, `vectors`, `basis`, `norm(order)` and `contains(change)`.
     """
 
     @property
@@ -45,12 +45,12 @@ class Sensitivities(ABC):
     @property
     @abstractmethod
     def vectors(self) -> Integers | Floats:
-        """The changes, 0 among them, each once: (count, cells), a table row by row."""
+        """The distinct changes, 0 included: (count, cells), tables flattened row by row."""
 
     @property
     @abstractmethod
     def basis(self) -> Floats:
-        """Independent changes that span all others: (rank, cells)."""
+        """Linearly independent changes that span all others: (rank, cells)."""
 
     @abstractmethod
     def norm(self, order: float) -> float:
@@ -58,7 +58,7 @@ class Sensitivities(ABC):
 
     @abstractmethod
     def contains(self, change: ArrayLike) -> bool:
-        """True where this is one of the changes."""
+        """True if the vector is one of the changes."""
 
     @property
     def cells(self) -> int:
@@ -67,7 +67,7 @@ class Sensitivities(ABC):
 
     @property
     def rank(self) -> int:
-        """Dimension of the span; 0 when the query is a function of the invariant."""
+        """Dimension of the span; 0 if the query is a function of the invariant."""
         return len(self.basis)
 
     @cached_property
@@ -79,20 +79,20 @@ class Sensitivities(ABC):
     def projection(self) -> Floats:
         """Orthogonal projection onto the span: (cells, cells).
 
-        Noise P e protects as e does: P (value + e) is post-processing, and (I - P) value is the same for two adjacent
-        databases, so for a whole connected component of them (Proposition 26). P never lengthens a vector, in l_2.
+        Noise P e gives the same guarantee as e: P (value + e) is post-processing, and (I - P) value is equal for
+        adjacent databases (Cho and Awan, Proposition 26). P does not increase l_2 norms.
         """
         return self.orthonormal.T @ self.orthonormal
 
     def on_span(self, change: Floats, size: Any = 0.0) -> Any:
-        """Mask (...) of the changes (..., cells) that lie on the span, to the rounding of numbers of this size."""
+        """Mask (...) of changes (..., cells) on the span, up to the rounding of numbers of magnitude `size`."""
         with np.errstate(invalid="ignore"):
             off = np.abs(change - (change @ self.orthonormal.T) @ self.orthonormal).max(-1, initial=0.0)
             return off <= _SNAP * np.maximum(1.0, np.abs(change).max(-1, initial=0.0)) + _ROUNDING * size
 
     @cached_property
     def hull(self) -> Hull:
-        """Convex hull of the changes in coordinates along `basis`; its gauge is the K-norm of Theorem 31."""
+        """Convex hull of the changes in coordinates along `basis`; its gauge is the K-norm."""
         along = self.along(self.vectors)
         return Hull(np.where(np.abs(along - np.rint(along)) < _SNAP, np.rint(along), along))
 
@@ -111,15 +111,15 @@ class Sensitivities(ABC):
 
 @dataclass(frozen=True, eq=False)
 class SensitivitySpace(Sensitivities):
-    """The sensitivity space {phi(X) - phi(Y) : X and Y adjacent}, listed.
+    """Sensitivity space {phi(X) - phi(Y) : X and Y adjacent} as a list of changes.
 
     Parameters
     ----------
-    changes : (count, cells); 0 is added where it is missing, repeated ones are dropped: see `vectors`
+    changes : (count, cells); `vectors` adds 0 if it is missing, and drops duplicates
 
     Raises
     ------
-    ValueError : none given, not finite, or a change without its opposite
+    ValueError : no changes, values that are not finite, or a change without its negative
 
     >>> space = SensitivitySpace([[1, -1, 0], [-1, 1, 0]])
     >>> space.rank, space.norm(1), space.contains([0, 0, 0])
@@ -151,7 +151,7 @@ class SensitivitySpace(Sensitivities):
 
     @cached_property
     def basis(self) -> Floats:
-        """The first changes, longest first, that are independent of those before them: pivoted QR."""
+        """Linearly independent changes, selected by QR with pivoting, longest first."""
         from scipy.linalg import qr
 
         _, r, order = qr(self.vectors.T.astype(np.float64), mode="economic", pivoting=True)
@@ -167,7 +167,7 @@ class SensitivitySpace(Sensitivities):
 
 
 def check_norm_order(order: float) -> float:
-    """p as a float, or ValueError below 1."""
+    """Order p of a norm as a float, checked to be at least 1."""
     p = one_number("order", order)
     if not p >= 1.0:
         raise ValueError(f"order must be at least 1, got {p}")

@@ -1,9 +1,9 @@
-"""Noise for a table beside its invariants that stays where they leave room: Gaussian and optimal K-norm, on a span.
+"""Noise on the span of a sensitivity space, for tables with invariants: Gaussian and optimal K-norm mechanisms.
 
-A query published next to an invariant it determines varies on a subspace only (Cho and Awan, Proposition 25), noise
-projected there protects as well (Proposition 26), and the K-norm mechanism of the hull of the sensitivity space is the
-best K-norm mechanism there in the containment order (Theorem 31). The release then keeps the margins of the table.
-Such noise has no density on all cells: it has one on its span, with respect to Lebesgue measure there, and none off it.
+Given an invariant, a query varies on a subspace only (Cho and Awan, Proposition 25). Noise projected onto it gives the
+same guarantee (Proposition 26), and the K-norm mechanism of the hull of the sensitivity space is the best K-norm
+mechanism there in the containment order (Theorem 31). The release then preserves the margins of the table. Such noise
+has a density with respect to Lebesgue measure on its span, and none on all cells.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.invariants.sensitivities import Sensitivities
 
 _PROPOSALS = 1 << 14
-"""Points proposed at a time."""
+"""Number of proposals per batch of the rejection sampler."""
 
 
 class VectorNoise(ABC):
-    """Additive noise for a vector of cells on the span of a sensitivity space, `space`: zero off it.
+    """Additive noise for a vector of cells, on the span of a sensitivity space, `space`.
 
-    To write one: `log_density`, `draw`, `guarantee`, `under(space)` and `expected_cost`. Values and releases are arrays
-    (..., *shape) or, if they do not end so, flat: (..., cells).
+    Subclasses define `log_density`, `draw`, `guarantee`, `under(space)` and `expected_cost`. Values and releases are
+    arrays (..., *shape) or flat arrays (..., cells).
     """
 
     space: Sensitivities
@@ -43,11 +43,11 @@ class VectorNoise(ABC):
 
     @property
     def dimension(self) -> int:
-        """s, the dimension of the span of the noise."""
+        """Dimension s of the span of the noise."""
         return self.space.rank
 
     def on_span(self, noise: Floats, size: Any = 0.0) -> Any:
-        """Mask (...) of the noise (..., cells), a difference of numbers of this size, that lies on the span."""
+        """Mask (...) of noise vectors (..., cells) on the span, as differences of numbers of magnitude `size`."""
         return self.space.on_span(noise, size)
 
     @abstractmethod
@@ -56,16 +56,16 @@ class VectorNoise(ABC):
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, count: int) -> Floats:
-        """Noise draws, (count, cells)."""
+        """Random noise vectors, (count, cells)."""
 
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """The guarantee for the changes it was made for."""
+        """Guarantee for the changes of `space`."""
 
     @abstractmethod
     def under(self, space: Sensitivities) -> Guarantee:
-        """The guarantee for the changes of another space; no privacy for changes off the span of the noise."""
+        """Guarantee for the changes of another space; `NoPrivacy` if some lie off the span of the noise."""
 
     @property
     @abstractmethod
@@ -78,9 +78,9 @@ class VectorNoise(ABC):
         return prod(self.shape)
 
     def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
-        """Simulated releases of a value, `size` of them in front: (*size, *value.shape).
+        """Simulated releases of a value, (*size, *value.shape).
 
-        For audits: a genuine publication needs an exact sampler on a secure source.
+        For audits only: a publication needs an exact sampler with a secure source of randomness.
         """
         centre = check_number("value", value)
         flat = self._flat("value", centre)
@@ -90,9 +90,9 @@ class VectorNoise(ABC):
         return (flat + noise).reshape(*lead, *centre.shape)
 
     def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
-        """Log density of releases given values, on the span; -inf where release - value is off it; broadcasts.
+        """Log density of releases given values, on the span; -inf if release - value lies off it. Broadcasts.
 
-        At dimension 0 it is a probability: 0 where the two agree.
+        At dimension 0 it is a log probability: 0 if release and value agree.
         """
         y, x = (self._flat(name, check_number(name, a)) for name, a in (("release", release), ("value", value)))
         noise = y - x
@@ -111,14 +111,16 @@ class VectorNoise(ABC):
 
 @dataclass(frozen=True)
 class SpanGaussian(VectorNoise):
-    """Gaussian noise on the span of a sensitivity space: N(0, (Delta_2 / mu)^2 P), P the projection (Algorithm 1).
+    """Gaussian noise on the span of a sensitivity space: N(0, (Delta_2 / mu)^2 P), with P the projection.
 
-    For one pair of databases the trade-off is that of mu |phi(X) - phi(Y)| / Delta_2, exactly (Lemma 43).
+    For one pair of databases it satisfies Gaussian DP with mu |phi(X) - phi(Y)| / Delta_2, exactly.
 
     Parameters
     ----------
     space : the changes to cover
     mu : Gaussian DP parameter, > 0
+
+    References: Cho and Awan, Algorithm 1 and Lemma 43.
 
     >>> from adversary.privacy.invariants import sensitivity_space
     >>> noise = SpanGaussian(sensitivity_space(3, 3, 2), mu=1.0)
@@ -141,7 +143,7 @@ class SpanGaussian(VectorNoise):
 
     @property
     def covariance(self) -> Floats:
-        """(Delta_2 / mu)^2 P, singular: (cells, cells)."""
+        """Singular covariance matrix (Delta_2 / mu)^2 P, (cells, cells)."""
         return self.scale**2 * self.space.projection
 
     @property
@@ -149,7 +151,7 @@ class SpanGaussian(VectorNoise):
         return GaussianDP(self.mu)
 
     def under(self, space: Sensitivities) -> Guarantee:
-        """mu Delta_2' / Delta_2-Gaussian DP for another space on the span."""
+        """Gaussian DP with mu Delta_2' / Delta_2 for another space on the span, of sensitivity Delta_2'."""
         if not np.all(self.on_span(space.basis)):
             return NoPrivacy()
         return GaussianDP(self.mu * space.norm(2) / self.space.norm(2) if space.rank else 0.0)
@@ -171,22 +173,24 @@ class SpanGaussian(VectorNoise):
 
 @dataclass(frozen=True)
 class KNorm(VectorNoise):
-    """The K-norm mechanism of a sensitivity space: density proportional to exp(-epsilon ||v||_K), K its convex hull.
+    """K-norm mechanism of a sensitivity space: density proportional to exp(-epsilon ||v||_K), with K its convex hull.
 
-    ||v||_K = min {c >= 0 : v in c K} on the span, infinite off it; the sensitivity is 1 (Theorem 31, Algorithm 2), and
-    a change u costs at most epsilon ||u||_K. A Gamma(s + 1) radius over epsilon times a uniform point of K (Hardt and
-    Talwar 2010), sampled exactly by rejection from a box along the basis of the space (Algorithm 3).
+    ||v||_K = min {c >= 0 : v in c K} on the span, infinite off it. The sensitivity in this norm is 1, and the loss of a
+    change u is at most epsilon ||u||_K. A draw is a Gamma(s + 1) radius over epsilon times a uniform point of K (Hardt
+    and Talwar 2010), sampled exactly by rejection from a box along the basis of the space.
 
     Parameters
     ----------
     space : the changes to cover, of rank at most 8
     epsilon : nats, > 0
-    tries : proposals for one draw after which `sample` gives up; an approximate draw would void the guarantee
+    tries : largest number of proposals per draw of `sample`; an approximate draw would void the guarantee
 
     Raises
     ------
-    ValueError : epsilon not positive, or a space of too high a rank
-    RuntimeError : from `sample`, no proposal accepted in that many tries; whether it happens does not depend on data
+    ValueError : epsilon not positive, or a space of rank above 8
+    RuntimeError : from `sample`, if no proposal is accepted in `tries`; this does not depend on the data
+
+    References: Cho and Awan, Theorem 31 and Algorithms 2 and 3.
 
     >>> from adversary.privacy.invariants import sensitivity_space
     >>> noise = KNorm(sensitivity_space(2, 3, 2), epsilon=1.0)
@@ -202,12 +206,13 @@ class KNorm(VectorNoise):
         check_positive("epsilon", self.epsilon)
         object.__setattr__(self, "epsilon", one_number("epsilon", self.epsilon))
         check_whole("tries", self.tries, minimum=1)
-        self.space.hull  # noqa: B018  refuses a rank too high
+        # Computed for its check of the rank.
+        self.space.hull  # noqa: B018
         _warn_if_exact(self.space)
 
     @property
     def acceptance(self) -> float:
-        """Probability that one proposal is accepted: vol(K) / prod(2 c_i) along the basis, exact."""
+        """Exact probability that a proposal is accepted: vol(K) / prod(2 c_i) along the basis."""
         return self.space.hull.filled
 
     @property
@@ -220,7 +225,7 @@ class KNorm(VectorNoise):
         return PureDP(self.epsilon * largest) if np.isfinite(largest) else NoPrivacy()
 
     def norm(self, vector: ArrayLike) -> Any:
-        """The norm of vectors (..., *shape); infinite off the span."""
+        """K-norm of vectors (..., *shape); infinite off the span."""
         v = self._flat("vector", check_number("vector", vector))
         return scalar_or_array(np.where(self.on_span(v), self._gauge(v), np.inf))
 
@@ -229,15 +234,17 @@ class KNorm(VectorNoise):
         return self.space.hull.gauge(self.space.along(vector))
 
     def log_density(self, noise: Floats) -> Floats:
-        """s log(epsilon) - log Gamma(s + 1) - log vol(K) - epsilon ||v||; the volume on the span is sqrt(det(B B'))
-        times that in coordinates along the basis B."""
+        """s log(epsilon) - log Gamma(s + 1) - log vol(K) - epsilon ||v||.
+
+        The volume on the span is sqrt(det(B B')) times the volume in coordinates along the basis B.
+        """
         s, basis = self.dimension, self.space.basis
         log_volume = np.log(self.space.hull.volume) + 0.5 * np.linalg.slogdet(basis @ basis.T)[1]
         return np.asarray(s * np.log(self.epsilon) - gammaln(s + 1) - log_volume - self.epsilon * self._gauge(noise))
 
     @property
     def expected_cost(self) -> float:
-        """(s / epsilon) E|w|, w on the surface of K under cone measure."""
+        """(s / epsilon) E|w|, with w on the surface of K under cone measure."""
         return self.dimension / self.epsilon * self.space.hull.mean_surface(self.space.basis)
 
     def draw(self, rng: np.random.Generator, count: int) -> Floats:
@@ -264,7 +271,11 @@ class KNorm(VectorNoise):
 
 
 def chi_mean(dimension: int) -> float:
-    """E|Z| of a standard normal in m dimensions: sqrt(2) Gamma((m + 1) / 2) / Gamma(m / 2); 0 at m = 0.
+    """Mean length E|Z| of a standard normal vector in m dimensions: sqrt(2) Gamma((m + 1) / 2) / Gamma(m / 2).
+
+    Parameters
+    ----------
+    dimension : m >= 0; the mean is 0 at m = 0
 
     >>> round(chi_mean(4), 6)
     1.879971

@@ -1,7 +1,7 @@
-"""Changes of a table of two features both of whose margins are published: moves and six-cycles, in closed form.
+"""Sensitivity space of a two-way table with both margins published: moves and six-cycles, in closed form.
 
-Proposition 32 of Cho and Awan ("Formal Privacy Guarantees with Invariant Statistics") lists the moves; where three
-records may change in a table of three rows and three columns or more there are also the six-cycles, which it omits.
+Proposition 32 of Cho and Awan ("Formal Privacy Guarantees with Invariant Statistics") lists the moves. It omits the
+six-cycles, which occur if three records may change in a table of at least three rows and three columns.
 """
 
 from __future__ import annotations
@@ -20,17 +20,21 @@ from adversary.privacy.invariants.sensitivities import MOST_ENTRIES, Sensitiviti
 
 @dataclass(frozen=True)
 class TableSpace(Sensitivities):
-    """Changes of an r x c table between two databases with the same row and column totals, at most k records apart.
+    """Changes of an r x c table between databases with the same row and column totals, at most k records apart.
 
-    k = 1 changes nothing. k = 2 gives the moves v_ijkl: two records (i, l), (k, j) become (i, j), (k, l), so +1 in two
-    cells and -1 in two. k = 3 adds the six-cycles: three records with three rows and three columns pass their columns
-    round. Empty rows and columns never change. With r x c non-empty: r(r - 1)c(c - 1)/2 moves, 12 C(r, 3) C(c, 3)
-    six-cycles, rank (r - 1)(c - 1).
+    k = 1 allows no change. k = 2 gives the moves: records (i, l), (k, j) become (i, j), (k, l), with +1 in two cells
+    and -1 in two. k = 3 adds the six-cycles: three records in three rows and three columns permute their columns.
+    Empty rows and columns never change. With r non-empty rows and c columns there are r(r - 1)c(c - 1)/2 moves and
+    12 C(r, 3) C(c, 3) six-cycles, and the rank is (r - 1)(c - 1).
 
     Parameters
     ----------
     rows, columns : the published totals, as tuples of counts
-    adjacency : k, 1 to 3; nothing above is needed, as semi-adjacency of two margins is at most 3
+    adjacency : k, 1 to 3, the largest semi-adjacency of two margins
+
+    Raises
+    ------
+    ValueError : negative or fractional counts, margins without records, or another adjacency
 
     References: Cho and Awan, Propositions 25 and 32; the six-cycles correct the latter.
     """
@@ -55,13 +59,13 @@ class TableSpace(Sensitivities):
 
     @property
     def records(self) -> int:
-        """Records that the largest change moves: 0, 2 for a move, 3 for a six-cycle."""
+        """Number of records that the largest change affects: 0, 2 (moves) or 3 (six-cycles)."""
         reach = min(self.adjacency, len(self._live[0]), len(self._live[1]))
         return reach if reach > 1 else 0
 
     @property
     def _live(self) -> tuple[Integers, Integers]:
-        """Rows and columns that are not empty."""
+        """Indices of the non-empty rows and columns."""
         return np.flatnonzero(self.rows), np.flatnonzero(self.columns)
 
     @cached_property
@@ -72,7 +76,7 @@ class TableSpace(Sensitivities):
         return np.concatenate(blocks)
 
     def _cycles(self, records: int) -> Integers:
-        """Changes that move this many records, each in another row and another column before and after."""
+        """Changes of `records` records in distinct rows and columns, none of which stays in its cell."""
         rows, columns = (np.array(list(combinations(live, records))) for live in self._live)
         orders = list(permutations(range(records)))
         pairs = np.array([(a, b) for a in orders for b in orders if all(x != y for x, y in zip(a, b, strict=True))])
@@ -91,7 +95,7 @@ class TableSpace(Sensitivities):
 
     @cached_property
     def basis(self) -> Floats:
-        """Moves that share the first non-empty row and column: coordinates of a change are its other cells."""
+        """Moves that involve the first non-empty row and column; coordinates of a change are its other cells."""
         (first, *rows), (start, *columns) = self._live
         moves = np.zeros((len(rows) * len(columns) if self.records else 0, *self.shape))
         for move, (i, j) in zip(moves, ((i, j) for i in rows for j in columns), strict=False):
@@ -100,7 +104,7 @@ class TableSpace(Sensitivities):
         return moves.reshape(-1, self.cells)
 
     def norm(self, order: float) -> float:
-        """(2 k)^(1/p) for the largest change, of k records: each entry is 0 or +-1."""
+        """(2 k)^(1/p) for the largest change, of k records, whose entries are 0 or +-1."""
         return float(np.linalg.norm(np.ones(2 * self.records), ord=check_norm_order(order))) if self.records else 0.0
 
     def contains(self, change: ArrayLike) -> bool:
@@ -113,16 +117,20 @@ class TableSpace(Sensitivities):
 
 
 def sensitivity_space(rows: ArrayLike, columns: ArrayLike, adjacency: int) -> TableSpace:
-    """Changes of a table with both margins published, at most `adjacency` records apart.
+    """Sensitivity space of a two-way table with both margins published: databases at most `adjacency` records apart.
 
     Parameters
     ----------
-    rows, columns : the margins, as counts of each level; a single int is a number of non-empty levels
-    adjacency : records that may differ, 1 to 3; the semi-adjacency of the margins is the default of the theory
+    rows, columns : the margins as counts per level; a single int is a number of non-empty levels
+    adjacency : number of records that may differ, 1 to 3; usually the semi-adjacency of the margins
+
+    Returns
+    -------
+    TableSpace.
 
     Raises
     ------
-    ValueError : negative or fractional counts, margins of no records or of different totals, another adjacency
+    ValueError : negative or fractional counts, margins without records or of different totals, or another adjacency
 
     >>> space = sensitivity_space(2, 3, adjacency=2)
     >>> len(space.vectors), space.rank, [round(space.norm(p), 6) for p in (1, 2, float("inf"))]
