@@ -1,8 +1,8 @@
-"""Privacy losses: the law of the log-likelihood ratio of a release under two hypotheses.
+"""Privacy losses: distributions of the log likelihood ratio of a release under two hypotheses.
 
-`loss` is the abstract class, `derived_answers` what follows from it. `lattice` losses are exact,
-`dominating` ones lie above or below another; `analytic` ones have formulas, `mixed` ones both atoms and a density,
-`discrete_gaussian` is the noise of the 2020 Census; `composition` composes them.
+`loss` is the abstract class, `derived_answers` holds quantities derived from it. `lattice` losses are exact lists,
+`dominating` losses bound another from above or below, `analytic` losses have formulas, `mixed` losses combine a list
+with another loss, `discrete_gaussian` is the loss of the noise of the 2020 Census. `composition` composes losses.
 """
 
 import lazy_loader

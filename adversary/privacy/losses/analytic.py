@@ -1,4 +1,4 @@
-"""Losses of continuous noise: the Gaussian mechanism, and Laplace with its two atoms, both in closed form."""
+"""Closed-form privacy losses of continuous noise: the Gaussian mechanism, and Laplace with its two atoms."""
 
 from __future__ import annotations
 
@@ -26,31 +26,38 @@ from adversary.privacy.losses.loss import Expectation, PrivacyLoss
 from adversary.privacy.profiles import delta_at_negative
 
 _PANEL = 60.0
-"""Nats of a panel of 200 points: of a function with poles pi from the real line, as the posterior's, good to 1e-18."""
+"""Length in nats of a quadrature panel of 200 points; exact to 1e-18 for functions with poles pi from the real line,
+such as the posterior."""
 
+# The density of losses is proportional to exp(-z / 2), and exp(-1490 / 2) is the smallest double.
 _DEEPEST = 1490.0
-"""Nats below its largest at which the Laplace mechanism's density of losses, halving every 2 log 2, leaves doubles."""
+"""Depth in nats below the largest Laplace loss at which its density underflows."""
 
 
 @lru_cache(maxsize=1)
 def _legendre() -> tuple[Floats, Floats]:
-    """Nodes and weights of Gauss and Legendre's rule of 200 points."""
+    """Nodes and weights of the Gauss-Legendre rule of 200 points."""
     return leggauss(200)
 
 
 _LEGENDRE_8 = leggauss(8)
 
 MOST_SPLINES, _HEAVIEST = 200, 600.0
-"""Laplace losses whose sum is written in splines, and nats that its parts may be from 1, as doubles end there."""
+"""Largest number of Laplace losses summed by splines; largest log of a factor of the sum, to stay in double range."""
 _LEFT_OUT, _ROOM = 1e-30, 1e-12
-"""Mass of more losses inside than are written out, and what rounding may do to the mass from a knot on, relatively."""
+"""Omitted probability of more losses between their ends; relative rounding error of the mass from a knot on."""
 _END = 40.0
-"""Standard deviations beyond which a normal density is 0 in doubles."""
+"""Standard deviations beyond which the normal density underflows to 0."""
 
 
 @dataclass(frozen=True)
 class GaussianLoss(PrivacyLoss):
-    """Loss of a Gaussian mechanism: N(mu^2/2, mu^2) under P, N(-mu^2/2, mu^2) under Q; mu = sensitivity / sigma."""
+    """Loss of a Gaussian mechanism: N(mu^2/2, mu^2) under P, N(-mu^2/2, mu^2) under Q.
+
+    Parameters
+    ----------
+    mu : sensitivity / sigma, >= 0
+    """
 
     mu: float
 
@@ -71,10 +78,10 @@ class GaussianLoss(PrivacyLoss):
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
-        """Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu), the difference taken inside the logarithm.
+        """Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu), computed in log space.
 
-        For little mu, where the two nearly cancel, phi(a) times the integral of 1 - x R(x), R Mills' ratio, over x from
-        a = e/mu - mu/2 to a + mu: all terms positive.
+        For small mu, where the two terms nearly cancel: phi(a) times the integral of 1 - x R(x), with R Mills' ratio,
+        over x from a = e/mu - mu/2 to a + mu, whose integrand is positive.
         """
         e = check_number("epsilon", epsilon)
         if self.mu == 0.0:
@@ -113,7 +120,8 @@ class GaussianLoss(PrivacyLoss):
         return float(ndtr(self.mu / np.sqrt(2.0)))
 
     def expect(self, function: Expectation) -> tuple[Any, Any]:
-        z = np.linspace(-13.0, 13.0, 5201)  # trapezium rule, spectrally accurate for smooth functions
+        # Trapezium rule, spectrally accurate for smooth functions; the mass beyond 13 deviations is below 1e-37.
+        z = np.linspace(-13.0, 13.0, 5201)
         weight = np.exp(-0.5 * z * z) * (26.0 / 5200.0) / np.sqrt(2 * np.pi)
         centre = self.mu**2 / 2.0
         under = (function(sign * centre + self.mu * z) @ weight for sign in (1.0, -1.0))
@@ -138,9 +146,13 @@ class GaussianLoss(PrivacyLoss):
 
 @dataclass(frozen=True)
 class LaplaceLoss(PrivacyLoss):
-    """Loss of a Laplace mechanism, e = sensitivity / scale.
+    """Loss of a Laplace mechanism with e = sensitivity / scale.
 
     Under P: e with probability 1/2, -e with probability e^-e / 2, density exp(-(e - z)/2)/4 between; mirrored under Q.
+
+    Parameters
+    ----------
+    epsilon0 : e, nats, >= 0
     """
 
     epsilon0: float
@@ -171,7 +183,8 @@ class LaplaceLoss(PrivacyLoss):
     def power(self, level: ArrayLike) -> Any:
         """e^e a up to a = e^-e / 2, then 1 - e^-e / (4 a) up to 1/2, then 1 - e^-e (1 - a)."""
         e, a = self.epsilon0, check_probability("level", level)
-        half = np.exp(min(e, 1400.0) / 2.0)  # beyond, no positive level is so small that e^e a is below 1/2
+        # For e > 1400 every positive double a has e^e a > 1/2, so that the value of e no longer matters.
+        half = np.exp(min(e, 1400.0) / 2.0)
         with np.errstate(over="ignore"):
             first = a * half * half
         middle, last = 1.0 - 0.25 / np.maximum(first, 0.5), 1.0 - np.exp(-e) * (1.0 - a)
@@ -179,7 +192,7 @@ class LaplaceLoss(PrivacyLoss):
 
     @labelled
     def level(self, power: ArrayLike) -> Any:
-        """The inverse: e^-e r up to r = 1/2, then e^-e / (4 (1 - r)) up to 1 - e^-e / 2, then 1 - e^e (1 - r)."""
+        """Inverse of `power`: e^-e r to r = 1/2, then e^-e / (4 (1 - r)) to 1 - e^-e / 2, then 1 - e^e (1 - r)."""
         e, r = self.epsilon0, check_probability("power", power)
         edge = max(np.exp(-e) / 2.0, 1e-300)
         middle = np.exp(-e) / (4.0 * np.maximum(1.0 - r, edge))
@@ -191,11 +204,12 @@ class LaplaceLoss(PrivacyLoss):
         return float(1.0 - np.exp(-self.epsilon0) * (2.0 + self.epsilon0) / 4.0)
 
     def expect(self, function: Expectation) -> tuple[Any, Any]:
-        """Legendre's rule on panels from the end where the density is largest, as far as doubles hold it."""
+        """Gauss-Legendre rule on panels, from the end of largest density to where it underflows."""
         e, depth = self.epsilon0, min(2.0 * self.epsilon0, _DEEPEST)
         panels = max(1, int(np.ceil(depth / _PANEL)))
         x, w = _legendre()
-        fallen = (depth / panels * (np.arange(panels)[:, None] + 0.5 * (1.0 - x))).ravel()  # below that end
+        # Distance of the nodes from that end, in nats.
+        fallen = (depth / panels * (np.arange(panels)[:, None] + 0.5 * (1.0 - x))).ravel()
         density = np.tile(w, panels) * np.exp(-0.5 * fallen)
         mass = density * (-0.5 * np.expm1(-e) / density.sum())
         low, high = (function(np.array([end]))[..., 0] for end in (-e, e))
@@ -209,11 +223,14 @@ class LaplaceLoss(PrivacyLoss):
         return float(exponential_excess(-self.epsilon0))
 
     def log_moment(self, order: float) -> float:
-        s, e = max(order, -1.0 - order), self.epsilon0  # one value by symmetry: both laws are each other's mirror image
-        if s >= 0.0 and s * e <= 1.0:  # ((s + 1) e^(s e) + s e^(-(s + 1) e)) / (2 s + 1) is close to 1
+        # The distributions under P and Q are mirror images: orders s and -1 - s have the same moment.
+        s, e = max(order, -1.0 - order), self.epsilon0
+        # ((s + 1) e^(s e) + s e^(-(s + 1) e)) / (2 s + 1), which is close to 1: compute its excess over 1.
+        if s >= 0.0 and s * e <= 1.0:
             excess = (s + 1.0) * exponential_excess(s * e) + s * exponential_excess(-(s + 1.0) * e)
             return float(np.log1p(excess / (2.0 * s + 1.0)))
-        rate = abs(s + 0.5)  # the middle is exp(-e / 2) sinh(rate e) / (2 rate)
+        # The part between the atoms is exp(-e / 2) sinh(rate e) / (2 rate).
+        rate = abs(s + 0.5)
         log_sinh = np.log(e) if rate * e < 1e-9 else rate * e + np.log(-np.expm1(-2 * rate * e)) - np.log(2 * rate)
         terms = [np.log(0.5) + s * e, np.log(0.5) - e - s * e, np.log(0.5) - e / 2 + log_sinh]
         return float(np.logaddexp.reduce(terms))
@@ -229,16 +246,16 @@ class LaplaceLoss(PrivacyLoss):
 
 @dataclass(frozen=True)
 class LaplaceSumLoss:
-    """The profile of a sum of Laplace losses alike, to the last digits of positive terms.
+    """Privacy profile of a sum of identical Laplace losses, by sums of positive terms.
 
-    Under sqrt(P Q), whose density to P is e^(-loss / 2), one loss has equal masses at its ends and is uniform between
-    them. A sum of n therefore has the masses of a binomial law on n + 1 knots 2 epsilon0 apart, and between knots a
-    mixture of B-splines, one for each number of losses that lie inside.
+    Under the measure sqrt(P Q), with density e^(-loss / 2) with respect to P, one loss has equal masses at its two ends
+    and is uniform between them. A sum of n losses therefore has binomial masses at n + 1 knots, 2 epsilon0 apart, and
+    between the knots a mixture of B-splines over the number of losses that lie between their ends.
 
     Parameters
     ----------
-    epsilon0 : largest value of one loss
-    count : of them, >= 1
+    epsilon0 : largest value of one loss, nats
+    count : number of losses, >= 1
     """
 
     epsilon0: float
@@ -251,13 +268,16 @@ class LaplaceSumLoss:
 
     @cached_property
     def _inside(self) -> int:
-        """Losses that lie inside at once, but for a mass of no consequence."""
+        """Largest number of losses between their ends at once, except with probability `_LEFT_OUT`."""
         chances = bdtrc(np.arange(self.count), self.count, -0.5 * np.expm1(-self.epsilon0))
         return int(np.searchsorted(-chances, -_LEFT_OUT)) if chances[-1] <= _LEFT_OUT else self.count
 
     @cached_property
     def _rule(self) -> tuple[Floats, Floats, Floats]:
-        """Nodes in [0, 1], weights, and weights of interpolation: exact for the splines, with room for e^loss."""
+        """Quadrature nodes in [0, 1], weights, and barycentric interpolation weights; exact for the splines.
+
+        Twelve more nodes than the degree requires integrate the factor e^loss.
+        """
         nodes, weights = leggauss(self._inside + 12)
         signs = (-1.0) ** np.arange(nodes.size)
         between = signs * np.sqrt((1.0 - nodes * nodes) * weights)
@@ -265,7 +285,7 @@ class LaplaceSumLoss:
 
     @cached_property
     def _density(self) -> Floats:
-        """Under sqrt(P Q) between knots, (cell, node), a cell's width being 1; by the recurrence of B-splines."""
+        """Density under sqrt(P Q) between knots, (cell, node), for cells of width 1; by the B-spline recurrence."""
         e, n, t = self.epsilon0, self.count, self._rule[0]
         log_end, k = np.log(0.5) - 0.5 * e, np.arange(n + 1.0)
         chance = np.exp(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0) + k * (log_end + np.log(e)))
@@ -285,7 +305,7 @@ class LaplaceSumLoss:
 
     @cached_property
     def _masses(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """At knots under P, and between them and beyond under P and under Q; at them and beyond, under P."""
+        """Masses at each knot under P; beyond it between knots under P and under Q; at it and beyond under P."""
         n, j = self.count, np.arange(self.count + 1.0)
         log_ends = gammaln(n + 1.0) - gammaln(j + 1.0) - gammaln(n - j + 1.0) - n * (np.log(2.0) + 0.5 * self.epsilon0)
         half = self.epsilon0 * (j[:-1, None] + self._rule[0] - 0.5 * n)
@@ -295,7 +315,7 @@ class LaplaceSumLoss:
         return at, p, q, np.cumsum(at[::-1])[::-1] + p
 
     def bracket(self, epsilon: ArrayLike) -> tuple[Floats, Floats]:
-        """(lower, upper) of the profile.
+        """Certified (lower, upper) bound on the profile.
 
         >>> low, high = LaplaceSum(0.1, 100).bracket(4.0)
         >>> float(high - low) < 1e-8 * float(high)

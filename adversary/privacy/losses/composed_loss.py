@@ -1,4 +1,4 @@
-"""Sums of losses that cannot be exact, between two laws on one grid."""
+"""Sums of losses without an exact distribution, bracketed by two distributions on a common grid."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ from adversary.privacy.losses.lattice import LatticeLoss, merge_atoms
 from adversary.privacy.losses.loss import PrivacyLoss
 
 FEW = 1_000
-"""Losses that may be rounded to the grid all in one direction."""
+"""Largest number of losses that are rounded to the grid in one direction, where errors add up."""
 
 SEEN = 1e-20
-"""A profile below this is that of the grid."""
+"""Profile below which splines are too inaccurate and the grid is used."""
 
 DIGITS = 1e-10
-"""What the rounding of all masses together may add to one; certified answers have as much room."""
+"""Tolerance for rounding in the sum of all masses; certified bounds are widened by it."""
 
 
 @dataclass(frozen=True, eq=False)
 class ComposedLoss(RoundedLoss):
-    """Sum of independent losses that cannot be exact: dominated from above and from below on a common grid.
+    """Sum of independent losses without an exact distribution, bracketed from above and below on a common grid.
 
-    Above, each law's profile is joined by straight lines between grid points; below, neighbouring releases are put
-    together until their average loss is a grid point. Both err by about (step / deviation)^2 of one part. Sums are
-    those of `TiltedSum`. `bracket` certifies the profile and P's tails.
+    The upper bound interpolates each profile linearly between grid points (connect the dots). The lower bound merges
+    neighbouring releases until their average loss is a grid point. Both errors are about (step / deviation)^2 per part.
+    `TiltedSum` adds up the losses. `bracket` certifies the profile and the tails under P.
 
     Parameters
     ----------
     parts : losses of single releases
-    times : how often each of them is there; once where empty
+    times : multiplicities of the parts; 1 each if empty
     """
 
     parts: tuple[PrivacyLoss, ...]
@@ -68,7 +68,7 @@ class ComposedLoss(RoundedLoss):
 
     @cached_property
     def counted(self) -> dict[PrivacyLoss, int]:
-        """The parts, and how often each is there, such as repeated releases."""
+        """Multiplicity of each distinct part."""
         total = Counter[PrivacyLoss]()
         for part, times in zip(self.parts, self.times or (1,) * len(self.parts), strict=True):
             total[part] += times
@@ -76,7 +76,7 @@ class ComposedLoss(RoundedLoss):
 
     @cached_property
     def ends(self) -> tuple[tuple[float, float], ...]:
-        """(lowest, highest) loss of every part, except for a negligible mass."""
+        """(lowest, highest) loss of every part, except for a mass of `LEFT_OUT` over the number of losses."""
         mass = LEFT_OUT / sum(self.counted.values())
         ends = {part: self._ends_of(part, mass) for part in self.counted}
         return tuple(ends[part] for part in self.parts)
@@ -91,9 +91,9 @@ class ComposedLoss(RoundedLoss):
 
     @cached_property
     def step(self) -> float:
-        """Spacing of the grid: a small share of the deviation of one part, or of the range of the sum.
+        """Spacing of the grid: a small fraction of the standard deviation of one part, or of the range of the sum.
 
-        It divides the narrowest Laplace loss, or list of losses, that is as wide.
+        It divides the smallest Laplace loss or listed loss that is at least as large, so that these are grid points.
         """
         ends = dict(zip(self.parts, self.ends, strict=True))
         parts = [(_first_law(part, ends[part]), times) for part, times in self.counted.items()]
@@ -109,7 +109,7 @@ class ComposedLoss(RoundedLoss):
         return min(units) / math.ceil(min(units) / coarse) if units else coarse
 
     def _sum_of(self, grids: dict[PrivacyLoss, LossGrid]) -> TiltedLaw | None:
-        """The law of the finite sums; None where there is none."""
+        """Distribution of the sum of finite losses; None if a part has only infinite losses."""
         if not all(grid.finite for grid in grids.values()):
             return None
         parts = [Part(grid.place, grid.mass, self.counted[part]) for part, grid in grids.items()]
@@ -127,7 +127,7 @@ class ComposedLoss(RoundedLoss):
 
     @cached_property
     def upper(self) -> LatticeLoss:
-        """A law whose profile is nowhere below."""
+        """Distribution whose profile is an upper bound."""
         return self._with_errors(self._sum_above, self._grids_above)
 
     def _with_errors(self, law: TiltedLaw | None, grids: dict[PrivacyLoss, LossGrid]) -> LatticeLoss:
@@ -139,13 +139,14 @@ class ComposedLoss(RoundedLoss):
         log_mass[0] = np.logaddexp(log_mass[0], np.log(max(law.below, SMALLEST)))
         infinite_p = min(infinite_p + law.above, 1.0)
         excess = float(np.exp(log_mass).sum()) + infinite_p - 1.0
-        if 0.0 < excess < DIGITS:  # errors of all the masses: what is certified has room for them
+        # Error bounds of all masses can add up to more than 1; certified bounds are widened by `DIGITS` for this.
+        if 0.0 < excess < DIGITS:
             log_mass -= math.log1p(excess / max(1.0 - infinite_p, DIGITS))
         return self._lattice(law.first, log_mass, infinite_p, infinite_q)
 
     @cached_property
     def lower(self) -> LatticeLoss:
-        """A law whose profile is nowhere above, where losses are `_off` less."""
+        """Distribution whose profile is a lower bound, up to a shift of losses by `_off`."""
         return self._without_infinite(self._grids(grid_below))
 
     @property
@@ -154,13 +155,13 @@ class ComposedLoss(RoundedLoss):
 
     @property
     def _off(self) -> float:
-        """By what losses next to a grid point may have been moved up to it."""
+        """Bound on the total shift of losses that were identified with a grid point within `ON_GRID`."""
         most = {part: max(map(abs, ends)) for part, ends in zip(self.parts, self.ends, strict=True)}
         return ON_GRID * sum(times * (most[part] + self.step) for part, times in self.counted.items())
 
     @cached_property
     def _floor(self) -> LatticeLoss:
-        """The masses of `upper` less their errors: what is certainly there."""
+        """Lower bounds on the masses of the upper grid's sum: masses minus their errors."""
         infinite = self._once(lambda part: float(part.tail(np.inf)[0]))
         return self._without_errors(self._sum_above, infinite)
 
@@ -177,7 +178,7 @@ class ComposedLoss(RoundedLoss):
         return LatticeLoss(*merge_atoms(losses, log_p, log_p - losses), infinite_p, infinite_q, rounded=True)
 
     def _once(self, chance: Callable[[PrivacyLoss], float]) -> float:
-        """Probability that at least one of all losses does what one of a kind does with this chance."""
+        """Probability of at least one event among all losses, from its probability for each part."""
         chances = [(min(chance(part), 1.0), times) for part, times in self.counted.items()]
         if any(one == 1.0 for one, _ in chances):
             return 1.0
@@ -197,7 +198,7 @@ class ComposedLoss(RoundedLoss):
 
     @cached_property
     def _splines(self) -> LaplaceSumLoss | None:
-        """The sum in splines, of a few Laplace losses alike."""
+        """Spline representation, if the parts are a moderate number of identical Laplace losses."""
         ((part, times), *others) = self.counted.items()
         laplace = not others and isinstance(part, LaplaceLoss) and LaplaceSumLoss.fits(part.epsilon0, times)
         return LaplaceSumLoss(part.epsilon0, times) if laplace else None  # type: ignore[attr-defined]
@@ -220,7 +221,7 @@ class ComposedLoss(RoundedLoss):
         return widened(self.lower.delta(e + self._off), above)
 
     def _by_splines(self, e: Floats) -> tuple[Floats, Floats]:
-        """(lower, upper) profile from the splines; from the grid where it is below `SEEN`."""
+        """(lower, upper) profile from the splines; from the grid if it is below `SEEN`."""
         assert self._splines is not None
         low, high = self._splines.bracket(e)
         if (deep := (high < SEEN) & (e > 0.0)).any():
@@ -229,7 +230,7 @@ class ComposedLoss(RoundedLoss):
         return low, high
 
     def _tail_bracket(self, threshold: ArrayLike) -> tuple[Any, Any]:
-        """P(L > threshold) from the split losses, whose sum is this far from the loss but for that probability."""
+        """Bounds on P(L > threshold): from rounded losses and, by `_distances`, from the upper grid's sum."""
         t = check_number("threshold", threshold)
         low, high = np.zeros(t.shape), np.ones(t.shape)
         if sum(self.counted.values()) <= FEW:
@@ -241,17 +242,17 @@ class ComposedLoss(RoundedLoss):
 
     @cached_property
     def _rounded_up(self) -> LatticeLoss:
-        """The law of losses rounded up to the grid."""
+        """Distribution of the sum of losses rounded up to the grid."""
         grids = self._grids(rounded_up)
         return self._with_errors(self._sum_of(grids), grids)
 
     @cached_property
     def _rounded_down(self) -> LatticeLoss:
-        """The law of losses rounded down to the grid."""
+        """Distribution of the sum of losses rounded down to the grid."""
         return self._without_infinite(self._grids(rounded_down))
 
     def _grids(self, rounding: Callable[..., LossGrid]) -> dict[PrivacyLoss, LossGrid]:
-        """The law of each part on the grid."""
+        """Distribution of each part on the grid, by one of the rounding functions."""
         ends = dict(zip(self.parts, self.ends, strict=True))
         return {part: compact(rounding(part, ends[part], self.step)) for part in self.counted}
 
@@ -260,10 +261,10 @@ class ComposedLoss(RoundedLoss):
 
     @cached_property
     def _distances(self) -> list[tuple[float, float, float]]:
-        """(above, below, probability): bounds on the split sum minus the loss that fail with this probability.
+        """(above, below, failure probability): bounds on the difference of the split sum and the exact loss.
 
-        A loss split over a gap g moves by less than g, on average up by at most g^2 / 8, and its moments are at most
-        those of Hoeffding's lemma, e^(s^2 g^2 / 8).
+        A loss split over a gap g changes by less than g, on average by at most +g^2 / 8, and its exponential moments
+        are at most e^(s^2 g^2 / 8) (Hoeffding's lemma). Chernoff bounds follow at several failure probabilities.
         """
         parts = [
             (grid.gap, grid.mass / grid.mass.sum(), self.counted[part])
@@ -316,7 +317,7 @@ def _log_mean_exp(mass: Floats, x: Floats) -> float:
 
 
 def _first_law(part: PrivacyLoss, ends: tuple[float, float]) -> LatticeLoss:
-    """The part itself if listed, else a law close above it on points that are dense near 0."""
+    """The part itself if listed; otherwise an upper bound on points that are dense near 0."""
     if isinstance(part, LatticeLoss):
         return part
     side = np.geomspace(1e-5, 1.0, 400)
@@ -325,7 +326,7 @@ def _first_law(part: PrivacyLoss, ends: tuple[float, float]) -> LatticeLoss:
 
 
 def _unit(part: PrivacyLoss) -> float:
-    """The loss of which, or of the least of which, the losses of a part may be multiples; 0 of any other."""
+    """Smallest nonzero loss of a Laplace or short listed part, a candidate for the grid's unit; otherwise 0."""
     if isinstance(part, LaplaceLoss):
         return part.epsilon0
     if isinstance(part, LatticeLoss) and part.losses.size <= GRID_BINS:

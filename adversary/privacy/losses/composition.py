@@ -1,7 +1,7 @@
-"""Privacy losses and how they add up: the loss of independent releases is the sum of their losses.
+"""Composition of privacy losses: the loss of independent releases is the sum of their losses.
 
-What can be exact is: explicit lattices are multiplied out, discrete Gaussians go to their certified engine, one lattice
-with one law of another kind is a mixture. Only what is left is rounded, up and down, on a grid.
+Exact where possible: explicit lattices are convolved, discrete Gaussians use their certified engine, and one lattice
+plus one loss of another kind is a mixture. All other sums are bracketed on a grid.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from adversary.privacy.losses.mixed import MixedLoss
 from adversary.privacy.losses.repetition import FEWER, MANY, RepeatedLoss
 
 MOST_RHO = 1e9
-"""zCDP beyond which a contour takes too long: nothing is guaranteed there."""
+"""Largest rho of a contour sum, which takes too long beyond; such releases give practically no guarantee."""
 
 MIXED_ATOMS = 2_000
-"""A lattice with at most so many atoms is mixed exactly with a loss of another kind."""
+"""Largest number of atoms of a lattice that is mixed exactly with a loss of another kind."""
 
 
 def compose_losses(parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
     """Privacy loss of independent releases: the sum of their losses.
 
-    Exact where it can be: Gaussian losses add in mu^2, explicit lattices are multiplied out, discrete Gaussians go to
-    their certified engine, one small lattice beside one other law is a mixture. Otherwise a bracketed `ComposedLoss`.
+    Exact where possible: Gaussian losses add mu^2, explicit lattices are convolved, discrete Gaussians use their
+    certified engine, and one small lattice plus one other loss is a mixture. Otherwise a bracketed `ComposedLoss`.
 
     Parameters
     ----------
-    parts : privacy losses; none gives the loss that is 0
+    parts : privacy losses; an empty sequence gives the loss 0
 
     Returns
     -------
@@ -50,7 +50,7 @@ def compose_losses(parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
 
     Raises
     ------
-    TypeError : a part that is not a PrivacyLoss; the message says how to get one
+    TypeError : a part that is not a PrivacyLoss; the message names the conversion
 
     >>> compose_losses([GaussianLoss(3.0), GaussianLoss(4.0)])
     GaussianLoss(mu=5.0)
@@ -62,14 +62,14 @@ def compose_losses(parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
     for part in parts:
         for one in part.summands:
             for q, times in one.counted.items() if isinstance(one, ComposedLoss) else [(one, 1)]:
-                # laws listed alike are one, however often they were made: copies add up by squares
+                # Equal lattices count as one loss with a multiplicity, which repeated squaring composes.
                 alike = first.setdefault(q.fingerprint, q) if isinstance(q, LatticeLoss) else q
                 counted[alike] += 0 if q.is_nothing else times
     return _compose(+counted)
 
 
 def _compose(counted: Counter[PrivacyLoss]) -> PrivacyLoss:
-    """The sum of losses, each so many times."""
+    """Sum of losses with their multiplicities."""
     gaussians = {part: times for part, times in counted.items() if isinstance(part, GaussianLoss)}
     discrete = [part.times(times) for part, times in counted.items() if isinstance(part, DiscreteGaussianLoss)]
     lattices = {part: times for part, times in counted.items() if isinstance(part, LatticeLoss)}
@@ -100,7 +100,7 @@ def _compose(counted: Counter[PrivacyLoss]) -> PrivacyLoss:
 
 
 def _compose_lattice(lattice: LatticeLoss, other: PrivacyLoss) -> PrivacyLoss:
-    """One more lattice where the other law is listed, a mixture where it is not."""
+    """Sum of a lattice and another loss: a lattice if the other is listed and short, otherwise a mixture."""
     atoms = other.law
     if isinstance(atoms, LatticeLoss) and atoms.losses.size * lattice.losses.size <= MAX_ATOMS // 10:
         return replace(convolve_lattices(lattice, atoms), parts=(lattice, other))
@@ -110,13 +110,13 @@ def _compose_lattice(lattice: LatticeLoss, other: PrivacyLoss) -> PrivacyLoss:
 def repeat_loss(loss: PrivacyLoss, times: int) -> PrivacyLoss:
     """Privacy loss of `times` independent releases with the same loss.
 
-    Lattices are composed by repeated squaring while their products are short; everything else as in `compose_losses`.
-    More than `MANY` releases of other kinds are followed on a grid that grows with them.
+    Lattices are composed by repeated squaring while the products are short; other losses as by `compose_losses`. For
+    more than `MANY` releases a grid whose spacing grows with their number is used.
 
     Parameters
     ----------
-    loss : of one release
-    times : number of releases, >= 0; none give the loss that is 0
+    loss : loss of one release
+    times : number of releases, >= 0; 0 gives the loss 0
 
     Returns
     -------
@@ -152,7 +152,7 @@ def repeat_loss(loss: PrivacyLoss, times: int) -> PrivacyLoss:
 
 
 def _multiplied(lattices: dict[LatticeLoss, int]) -> list[tuple[LatticeLoss, int]]:
-    """Lattices multiplied together while the products stay small; copies of one that do not stay copies."""
+    """Lattices convolved while the products are short; longer ones keep their multiplicities."""
     done: list[tuple[LatticeLoss, int]] = []
     for lattice, times in lattices.items():
         power = _listed_power(lattice, times)
@@ -166,14 +166,15 @@ def _multiplied(lattices: dict[LatticeLoss, int]) -> list[tuple[LatticeLoss, int
 
 
 def _listed_power(lattice: LatticeLoss, times: int) -> LatticeLoss | None:
-    """Law of `times` copies, listed by repeated squaring; None where products get too long."""
+    """Sum of `times` copies as a list, by repeated squaring; None if the products get too long."""
 
     def together(a: LatticeLoss | None, b: LatticeLoss | None) -> LatticeLoss | None:
         if a is None or b is None or a.losses.size * b.losses.size > MAX_ATOMS:
             return None
         return convolve_lattices(a, b)
 
-    if times * (lattice.losses.size - 1) > 4 * math.isqrt(MAX_ATOMS):  # no fewer sums, and the last product is a square
+    # The sum has at least that many atoms, and the last product multiplies two sums of half the copies.
+    if times * (lattice.losses.size - 1) > 4 * math.isqrt(MAX_ATOMS):
         return None
     start: LatticeLoss | None = lattice
     return lattice if times == 1 else repeat_product(start, times - 1, lattice, together)

@@ -1,4 +1,4 @@
-"""The loss of composed discrete Gaussians whose every number is a sum along a contour, with a proved error."""
+"""Privacy loss of composed discrete Gaussians by contour sums with proved error bounds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from adversary.privacy.losses.loss import Expectation, PrivacyLoss, Route
 from adversary.privacy.profiles import area_under
 
 LISTED_POINTS = 20_000
-"""So many lattice points may serve as nodes of an expectation."""
+"""Largest number of lattice points used as nodes of an expectation."""
 
 _DIGITS = 2.3e-16
 
@@ -39,9 +39,10 @@ class ContourLoss(PrivacyLoss):
 
     Parameters
     ----------
-    kinds, variance : of the releases, as in `DiscreteGaussianLoss`
-    composition : what adds up along the contour
-    coarser : the loss of the same releases to `ROUGH`
+    kinds : families (v, shift, copies) of discrete Gaussian releases, as in `DiscreteGaussianLoss`
+    variance : mu^2 of a Gaussian release; 0 for none
+    composition : the contour sum
+    coarser : the loss of the same releases with relative width `ROUGH`
     """
 
     kinds: tuple[Family, ...]
@@ -80,9 +81,9 @@ class ContourLoss(PrivacyLoss):
 
     @labelled
     def epsilon(self, delta: ArrayLike) -> Any:
-        """Smallest epsilon >= 0 at which the upper end of the bracket is at most delta; inf at 0.
+        """Smallest epsilon >= 0 at which the upper bound on the profile is at most delta; inf at 0.
 
-        Below the numerical resolution, `RESOLUTION`, it is `pbdp_epsilon(delta)`, an upper bound from the moments.
+        For delta below the numerical resolution, `RESOLUTION`: `pbdp_epsilon(delta)`, an upper bound from the moments.
         """
         target = check_probability("delta", delta)
         epsilon = np.full(target.shape, np.inf)
@@ -108,7 +109,8 @@ class ContourLoss(PrivacyLoss):
 
     @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
-        if not self.composition.work.fits(EASY):  # tails need more revivals than the profile
+        # Tails need more revivals than the profile, hence more time.
+        if not self.composition.work.fits(EASY):
             return self.rough.tail(threshold)
         p, q = self.composition.tails(self.past_ties(check_number("threshold", threshold)))
         return scalar_or_array(p), scalar_or_array(q)
@@ -119,7 +121,8 @@ class ContourLoss(PrivacyLoss):
     @cached_property
     def _cells(self) -> tuple[LatticeLoss, LatticeLoss]:
         nodes, step, rho = default_nodes(self), self.composition.contour.step, self.composition.rho
-        if step and (nodes[-1] - nodes[0]) / step <= LISTED_POINTS:  # every lattice point a node: the law itself
+        # With every lattice point as a node the distribution is exact.
+        if step and (nodes[-1] - nodes[0]) / step <= LISTED_POINTS:
             index = np.ceil((nodes[[0, -1]] - rho) / step)
             points = rho + step * np.arange(index[0], index[1] + 1.0)
             whole = lattice_above(self, np.union1d(points[np.abs(points) > 1e-6 * step], [0.0]))
@@ -127,7 +130,7 @@ class ContourLoss(PrivacyLoss):
         return lattice_below(self, 0.5 * (nodes[1:] + nodes[:-1])), lattice_above(self, nodes)
 
     def expect(self, function: Expectation) -> tuple[Any, Any]:
-        """From the binned law and the connected one, whose errors are as -1 to 2."""
+        """Weighted mean of the lower and the upper bound, whose leading errors are in the ratio -1 to 2."""
         below, above = (law.expect(function) for law in self._cells)
         p, q = ((2.0 * as_array(x) + as_array(y)) / 3.0 for x, y in zip(below, above, strict=True))
         return scalar_or_array(p), scalar_or_array(q)
@@ -145,12 +148,15 @@ class ContourLoss(PrivacyLoss):
 
 
 def chernoff_reach(rho: float) -> float:
-    """Chernoff's bound: beyond it delta is below 1e-18."""
+    """Epsilon beyond which delta is below 1e-18 under rho-zCDP, by Chernoff's bound: rho + 2 sqrt(41.5 rho)."""
     return rho + 2.0 * float(np.sqrt(41.5 * rho))
 
 
 def log_moment(kinds: Sequence[Family], variance: float, order: float) -> float:
-    """Sum of v a^2 order (order + 1) / 2 + log Theta(a order) / Theta(0), Theta a theta series with period 1."""
+    """Log moment of the loss: sum of v a^2 order (order + 1) / 2 + log(Theta(a order) / Theta(0)) over releases.
+
+    Theta is the theta series of a discrete Gaussian, with period 1; `variance` adds half of it times order (order + 1).
+    """
     total = 0.5 * variance * order * (order + 1.0)
     for v, shift, count in kinds:
         half = float(v) / 2.0

@@ -1,4 +1,4 @@
-"""What follows from the law of a loss: the law of the posterior, the best test, and certified intervals."""
+"""Quantities derived from a privacy loss: distribution of the posterior, likelihood ratio test, certified intervals."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ TRUTHS = ("in", "out")
 
 @dataclass(frozen=True, eq=False)
 class PosteriorLaw:
-    """Law over releases of the posterior that the target is in, for any number of priors at once.
+    """Distribution over releases of the posterior probability that the target is in, for one or many priors.
 
     Parameters
     ----------
-    loss : PrivacyLoss, the law of the log-likelihood ratio
-    prior : probability or array of probabilities; every answer has its shape, broadcast against the argument's
+    loss : PrivacyLoss, the distribution of the log likelihood ratio
+    prior : probability or array of probabilities; results broadcast its shape with that of the argument
     """
 
     loss: Any
@@ -46,7 +46,7 @@ class PosteriorLaw:
         check_probability("prior", self.prior)
 
     def mean(self, truth: str) -> Any:
-        """Expected posterior when the target is in (releases drawn from P) or out (from Q)."""
+        """Expected posterior if the target is in (releases drawn from P) or out (from Q); `truth` is "in" or "out"."""
         side = side_of(truth)
 
         def mean(prior: Floats) -> Floats:
@@ -56,12 +56,13 @@ class PosteriorLaw:
         return over_labels(mean, self.prior)
 
     def cdf(self, x: ArrayLike, truth: str) -> Any:
-        """P(posterior <= x)."""
+        """P(posterior <= x) if `truth` is "in" or "out"."""
         side = side_of(truth)
 
         def cdf(x: Floats, prior: Floats) -> Floats:
             end, start = logit(check_probability("x", x)), logit(prior)
-            with np.errstate(invalid="ignore", divide="ignore"):  # the last digits of x and of the logits
+            # Rounding errors of x and of the logits: a posterior equal to x must count as at most x.
+            with np.errstate(invalid="ignore", divide="ignore"):
                 last = 4e-16 * (np.abs(end) + np.abs(start) + 1.0) + 2.3e-16 / (1.0 - x)
             beyond = self.loss.tail(_difference(end + np.where(np.isfinite(end), last, 0.0), start))[side]
             return np.where(x >= 1.0, 1.0, 1.0 - as_array(beyond))
@@ -69,7 +70,7 @@ class PosteriorLaw:
         return over_labels(cdf, x, self.prior)
 
     def quantile(self, q: ArrayLike, truth: str) -> Any:
-        """Smallest x with P(posterior <= x) >= q."""
+        """Smallest x with P(posterior <= x) >= q if `truth` is "in" or "out"."""
         side = side_of(truth)
 
         def quantile(q: Floats, prior: Floats) -> Floats:
@@ -103,14 +104,14 @@ def side_of(truth: str) -> int:
 
 
 def _difference(x: Floats, start: Floats) -> Floats:
-    """Loss at which the posterior reaches x; a certain prior reaches every x >= itself at any loss."""
+    """Loss at which the posterior equals x, from logits of x and prior; +-inf at a certain prior, which never moves."""
     x, start = np.broadcast_arrays(x, start)
     certain = np.isinf(start)
     return np.where(certain, np.where(x >= start, np.inf, -np.inf), x - np.where(certain, 0.0, start))
 
 
 def _smallest_threshold(tail: Callable[[Floats], Floats], allowed: Floats) -> Floats:
-    """Smallest threshold beyond which at most `allowed` lies: bisection over the real line, infinite ends included."""
+    """Smallest threshold with tail probability at most `allowed`, by bisection; +-inf beyond +-1500 nats."""
     low, high = np.full(np.shape(allowed), -1500.0), np.full(np.shape(allowed), 1500.0)
     beyond, before = tail(high) > allowed, tail(low) <= allowed
     high = halved(lambda t: tail(t) <= allowed, low, high, 1e-3)
@@ -118,23 +119,23 @@ def _smallest_threshold(tail: Callable[[Floats], Floats], allowed: Floats) -> Fl
 
 
 FARTHEST = 800.0
-"""Losses below minus this have no mass that a double holds."""
+"""Nats: losses below minus this have a probability that underflows."""
 MOST = 2**40
-"""Releases beyond which a test's power is not looked for."""
+"""Largest sample size that is searched."""
 
 
 @dataclass(frozen=True)
 class LikelihoodRatioTest:
-    """Decide "in" where the loss L exceeds a threshold, and with a probability where it equals it.
+    """Likelihood ratio test: "in" if the loss L exceeds a threshold, and with a fixed probability if it equals it.
 
-    No test of this level has more power (Neyman and Pearson 1933).
+    No test of the same level has more power (Neyman and Pearson 1933).
 
     Parameters
     ----------
     threshold : of the loss, nats
-    tie : probability of "in" where L is the threshold
-    level : probability of "in" if the target is out
-    power : probability of "in" if the target is in
+    tie : probability of deciding "in" if L equals the threshold
+    level : probability of deciding "in" if the target is out
+    power : probability of deciding "in" if the target is in
     """
 
     threshold: float
@@ -143,7 +144,7 @@ class LikelihoodRatioTest:
     power: float
 
     def probability(self, loss: ArrayLike) -> Any:
-        """Probability of the decision "in" after releases of these losses.
+        """Probability of deciding "in" for releases with these losses.
 
         Parameters
         ----------
@@ -151,7 +152,7 @@ class LikelihoodRatioTest:
 
         Returns
         -------
-        probabilities, of the same shape
+        Probabilities, of the same shape.
 
         >>> LikelihoodRatioTest(threshold=1.0, tie=0.25, level=0.1, power=0.3).probability([0.5, 1.0, 2.0]).tolist()
         [0.0, 0.25, 1.0]
@@ -163,7 +164,7 @@ class LikelihoodRatioTest:
 
 
 def likelihood_ratio_test(loss: Any, level: float) -> LikelihoodRatioTest:
-    """The likelihood ratio test of a privacy loss whose level is exactly this one."""
+    """Likelihood ratio test of a privacy loss with exactly this level."""
     a = float(check_probability("level", level))
     power = float(loss.power(a))
     lowest = max(-float(loss.swapped.maximum), -FARTHEST)
@@ -172,7 +173,8 @@ def likelihood_ratio_test(loss: Any, level: float) -> LikelihoodRatioTest:
     if a == 1.0:
         return LikelihoodRatioTest(-float(loss.swapped.maximum), 1.0, a, power)
     start = lowest - 1e-9 * (1.0 + abs(lowest))
-    if (finite := float(loss.tail(start)[1])) <= a:  # what is left is where P has no mass
+    # All finite losses decide "in": the rest of the level lies where P has no mass.
+    if (finite := float(loss.tail(start)[1])) <= a:
         return LikelihoodRatioTest(-np.inf, (a - finite) / (1.0 - finite) if finite < 1.0 else 0.0, a, power)
     threshold = solve_decreasing(lambda t: float(loss.tail(t)[1]) - a, start, max(1.0, start + 1.0))
     above = float(loss.tail(threshold)[1])
@@ -182,7 +184,7 @@ def likelihood_ratio_test(loss: Any, level: float) -> LikelihoodRatioTest:
 
 
 def sample_size(loss: Any, power: float, level: float) -> float:
-    """Smallest number of independent releases with which a test of this level has this power."""
+    """Smallest number of independent releases for which a test of this level has this power; inf if none has."""
     wanted, a = (float(check_probability(name, x)) for name, x in (("power", power), ("level", level)))
     if float(loss.power(a)) >= wanted:
         return 1
@@ -201,7 +203,13 @@ def sample_size(loss: Any, power: float, level: float) -> float:
 
 @dataclass(frozen=True)
 class Bracket:
-    """Certified (lower, upper) answers of a loss, from a function for each."""
+    """Certified (lower, upper) bounds on a loss's profile, trade-off and tail.
+
+    Parameters
+    ----------
+    loss : PrivacyLoss
+    of_delta, of_power, of_tail : epsilon, level or threshold to (lower, upper)
+    """
 
     loss: Any
     of_delta: Callable[[ArrayLike], Interval]
@@ -210,22 +218,22 @@ class Bracket:
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Interval:
-        """(lower, upper) of the profile."""
+        """(lower, upper) bound on the profile."""
         return self.of_delta(epsilon)
 
     @labelled
     def power(self, level: ArrayLike) -> Interval:
-        """(lower, upper) of the trade-off."""
+        """(lower, upper) bound on the trade-off."""
         return self.of_power(level)
 
     @labelled
     def tail(self, threshold: ArrayLike) -> Interval:
-        """(lower, upper) of P(L > threshold)."""
+        """(lower, upper) bound on P(L > threshold)."""
         return self.of_tail(threshold)
 
     @labelled
     def epsilon(self, delta: ArrayLike) -> Interval:
-        """(lower, upper) of the smallest epsilon >= 0 of this delta, in the worse direction.
+        """(lower, upper) bound on the smallest epsilon >= 0 for this delta, in the worse direction.
 
         >>> from adversary.privacy.losses import GaussianLoss, LaplaceLoss
         >>> low, high = (2 * LaplaceLoss(0.5) + GaussianLoss(0.5)).bracket.epsilon(1e-5)

@@ -1,8 +1,8 @@
-"""The loss of many discrete Gaussian releases at once: any widths, any multiplicities, and a Gaussian beside them.
+"""Privacy loss of independent discrete Gaussian releases with any widths and multiplicities, and a Gaussian release.
 
-One count moved by the whole number a under noise of parameter v = 1 / sigma^2 has the loss v (a^2 - 2 a x) / 2, x the
-noise. Once, by cost, the law that answers is chosen, and `loss.route` names it: all atoms listed; the coarsest of them
-mixed with a law of the others; a certified contour; or a contour that is smoothed, where no other can be searched.
+A count that changes by the integer a, under noise x with parameter v = 1 / sigma^2, has the loss v (a^2 - 2 a x) / 2.
+The method of computation is chosen once, by cost, and `loss.route` names it: all atoms listed; the coarsest atoms mixed
+with a distribution of the others; a certified contour sum; or a smoothed contour sum if the exact one is too costly.
 """
 
 from __future__ import annotations
@@ -47,30 +47,33 @@ from adversary.privacy.losses.mixed import MixedLoss
 from adversary.privacy.profiles import area_under
 
 LISTED_ATOMS = 500_000
-"""Products with at most so many pairs of atoms are listed."""
+"""Largest number of pairs of atoms in a listed product."""
 
 SUMMED = 2e7
-"""Products that the convolution of one family may take."""
+"""Largest number of multiplications in the convolution of one family."""
 
 MIXED_ATOMS = 4_000
-"""A lattice of so many atoms may be mixed with one more family, where no common lattice fits."""
+"""Largest number of atoms of a lattice that is mixed with other families, if there is no common lattice."""
 
+# Noise with v >= 100 is nonzero with probability 1e-21. Its few losses would stretch the period of a contour sum, and
+# with it the number of nodes, beyond all limits.
 SHARP = 100.0
-"""From this v = 1 / sigma^2 on, noise is 0 but for a mass of 1e-21: its few losses are listed beside whatever else
-there is, as they would stretch a contour's period beyond all nodes."""
+"""v = 1 / sigma^2 from which on losses are listed and mixed with the others."""
 
+# exp(-745) is the smallest double.
 _LISTED_NATS = 745.0
 
 
 @dataclass(frozen=True, eq=False)
 class DiscreteGaussianLoss(PrivacyLoss):
-    """Loss of independent releases with discrete Gaussian noise (and of one Gaussian release), each moved by a shift.
+    """Loss of independent releases with discrete Gaussian noise, and of one Gaussian release.
 
     Parameters
     ----------
-    families : (v, shift, copies): releases with sigma^2 = 1 / v, moved by `shift` people; v a Fraction or a float
-    variance : mu^2 of a Gaussian release composed in
-    goal : relative width aimed at by `bracket`; from `ROUGH` on a wider interval is taken where the goal is costly
+    families : (v, shift, copies): `copies` releases with sigma^2 = 1 / v that change by `shift` people; v is a Fraction
+        or a float
+    variance : mu^2 of a Gaussian release; 0 for none
+    goal : target relative width of `bracket`; from `ROUGH` on, wider intervals are accepted to save time
 
     >>> from fractions import Fraction
     >>> DiscreteGaussianLoss.of(Fraction(1, 2), shift=1, count=40).epsilon(1e-6).__round__(9)
@@ -86,37 +89,37 @@ class DiscreteGaussianLoss(PrivacyLoss):
 
     @classmethod
     def of(cls, v: Fraction | float, shift: int = 1, count: int = 1) -> DiscreteGaussianLoss:
-        """`count` releases of one kind."""
+        """Loss of `count` releases with sigma^2 = 1 / v that change by `shift` people."""
         check_positive("v", v)
         size = int(check_whole("shift", shift, minimum=1))
         return cls((Family(v, size, int(check_whole("count", count, minimum=1))),))
 
     def within(self, width: float) -> DiscreteGaussianLoss:
-        """Copy with certified intervals of this relative width as the goal."""
+        """Copy with another target relative width of the certified intervals."""
         return DiscreteGaussianLoss(self.families, self.variance, float(check_positive("width", width)))
 
     def beside(self, other: DiscreteGaussianLoss) -> DiscreteGaussianLoss:
-        """Both releases together."""
+        """Composition with another loss of this class."""
         families, variance = self.families + other.families, self.variance + other.variance
         return DiscreteGaussianLoss(families, variance, min(self.goal, other.goal))
 
     def plus(self, other: Guarantee) -> DiscreteGaussianLoss | None:
-        """The common case of a sum, without a look at all other kinds."""
+        """Composition with another loss of this class; None for other guarantees."""
         return self.beside(other) if isinstance(other, DiscreteGaussianLoss) else None
 
     def times(self, count: int) -> DiscreteGaussianLoss:
-        """`count` such releases, at least one."""
+        """Composition of `count` copies, at least one."""
         families = tuple(Family(v, shift, count * copies) for v, shift, copies in self.families)
         return DiscreteGaussianLoss(families, count * self.variance, self.goal)
 
     @cached_property
     def kinds(self) -> tuple[Family, ...]:
-        """The families, those of one kind counted together."""
+        """The families in normal form, equal ones merged."""
         return normal_form(self.families)
 
     @cached_property
     def rho(self) -> float:
-        """zCDP of the releases together: sum of count shift^2 v / 2, and half the variance."""
+        """zCDP parameter of all releases: the sum of count shift^2 v / 2, plus half the variance."""
         return total_rho(self.kinds, self.variance)
 
     @cached_property
@@ -129,7 +132,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
 
     @property
     def _listed(self) -> LatticeLoss | None:
-        """Every atom, where even before equal ones are merged there are few."""
+        """List of all atoms, if they are few even before equal ones are merged."""
         atoms = np.prod([kind.copies * _span(kind) for kind in self.kinds])
         if self.variance or atoms > LISTED_ATOMS or max(map(_work, self.kinds)) > SUMMED:
             return None
@@ -137,7 +140,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
 
     @property
     def _beside_sharp(self) -> PrivacyLoss | None:
-        """Releases without noise worth the name listed, whatever the others."""
+        """Mixture of the listed losses of nearly noiseless releases (`SHARP`) with the others."""
         sharp = [kind for kind in self.kinds if float(kind.v) >= SHARP]
         if not sharp:
             return None
@@ -146,13 +149,15 @@ class DiscreteGaussianLoss(PrivacyLoss):
 
     @cached_property
     def _contour(self) -> ContourLoss | None:
-        """A contour, exact or with the least smoothing, that is searched and added up in no time."""
+        """Contour sum of low cost, exact or with the least smoothing."""
         return self._by_contour(LIGHT if self.goal >= ROUGH else EASY)
 
     @property
     def _beside_coarse(self) -> PrivacyLoss | None:
-        """The coarsest releases listed, beside others whose contour is light, or else the first that has one; or all
-        of them, where they are few once equal ones are merged."""
+        """Mixture of the listed coarsest releases with a cheap contour sum of the others, or else with any contour sum.
+
+        If all releases can be listed once equal atoms are merged, the list itself.
+        """
         costly: PrivacyLoss | None = None
         for atoms, kinds in self._lists():
             rest = self._rest(kinds)
@@ -167,7 +172,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
 
     @property
     def _last_contour(self) -> ContourLoss:
-        """A contour that takes seconds a number, smoothed as much as that needs."""
+        """Contour sum that takes seconds per number, with as much smoothing as it requires."""
         if contour := self._by_contour(EASY if self.goal >= ROUGH else MOST, widest=1.0):
             return contour
         raise ArithmeticError(f"no contour of {len(self.kinds)} scales can be searched; enumerate the losses")
@@ -177,7 +182,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
         return ContourLoss(self.kinds, self.variance, made, self._coarser) if made else None
 
     def _lists(self) -> Iterator[tuple[LatticeLoss, tuple[Family, ...]]]:
-        """The coarsest kinds listed together, one more each time, and the kinds left; while the lists are short."""
+        """Yield (list of the n coarsest kinds, remaining kinds) for n = 1, 2, ... while the lists are short."""
         kinds = sorted(self.kinds, key=lambda kind: -float(kind.v) * kind.shift)
         atoms = NOTHING
         for i, kind in enumerate(kinds):
@@ -188,7 +193,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
             yield atoms, tuple(kinds[i + 1 :])
 
     def _rest(self, kinds: tuple[Family, ...]) -> PrivacyLoss | None:
-        """The loss of these kinds, and of the Gaussian release."""
+        """Loss of the remaining kinds and of the Gaussian release; None if there are neither."""
         if kinds:
             return DiscreteGaussianLoss(kinds, self.variance, self.goal)
         return GaussianLoss(math.sqrt(self.variance)) if self.variance else None
@@ -206,7 +211,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
         return self.law.bracket
 
     def delta(self, epsilon: ArrayLike) -> Any:
-        """Exact where the law is listed, else the upper end of the certified bracket; `power` likewise."""
+        """Profile: exact if listed, otherwise the upper certified bound."""
         return self.law.delta(epsilon)
 
     def power(self, level: ArrayLike) -> Any:
@@ -227,7 +232,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
         return chernoff_reach(self.rho)
 
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
-        """Exact where the law is listed; else contour sums, good to about 1e-8 of themselves."""
+        """Tails: exact if listed, otherwise contour sums with a relative error of about 1e-8."""
         return self.law.tail(threshold)
 
     def past_ties(self, threshold: Floats) -> Floats:
@@ -238,7 +243,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
 
     @property
     def kl_divergence(self) -> float:
-        """rho: every release's mean loss is its zCDP."""
+        """rho: the mean loss of a discrete Gaussian release equals its zCDP parameter."""
         return self.rho
 
     def log_moment(self, order: float) -> float:
@@ -254,7 +259,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
 
 
 def _mixed(atoms: LatticeLoss, rest: PrivacyLoss | None) -> PrivacyLoss:
-    """Both together: one law for every atom of the other, so of the shorter of two lists."""
+    """Mixture of a list and another loss; cost is proportional to the atoms, so of two lists the shorter is mixed."""
     if rest is None:
         return atoms
     if isinstance(rest.law, LatticeLoss) and rest.law.losses.size < atoms.losses.size:
@@ -263,18 +268,19 @@ def _mixed(atoms: LatticeLoss, rest: PrivacyLoss | None) -> PrivacyLoss:
 
 
 def _span(family: Family) -> float:
-    """Number of values of one noise variable with mass above exp(-745)."""
+    """Number of values of one noise variable with probability above exp(-745)."""
     return float(2.0 * np.sqrt(2.0 * _LISTED_NATS / float(family.v)) + 1.0)
 
 
 def _work(family: Family) -> float:
-    """Products that the convolution of its copies takes."""
+    """Number of multiplications in the convolution of a family's copies."""
     return float(family.copies * _span(family) ** 2) if family.copies > 1 else 0.0
 
 
-@lru_cache(maxsize=4)  # of a thousand releases it takes seconds, and audits ask for it again
+# A thousand releases take seconds, and an audit requests the same list several times.
+@lru_cache(maxsize=4)
 def _family_lattice(family: Family) -> LatticeLoss:
-    """Law of one family's loss, by convolution of the noise; in extended precision, for its range of exponents."""
+    """List of one family's losses, by convolution of the noise in extended precision, for its range of exponents."""
     v, a, n = float(family.v), family.shift, family.copies
     reach = int(np.ceil(np.sqrt(2.0 * _LISTED_NATS / v)))
     x = np.arange(-reach - a, reach + 1, dtype=np.longdouble)
@@ -283,7 +289,7 @@ def _family_lattice(family: Family) -> LatticeLoss:
     loss = v * (n * a * a + 2.0 * a * (n * x[0] + np.arange(total.size, dtype=np.longdouble))) / 2.0
     with np.errstate(divide="ignore"):
         log_p = np.log(total)
-    # Q is P moved by n a: where noise is so narrow that a mass under P is too small, that under Q says it
+    # Q is P shifted by n a. A mass under P that underflows is recovered from that under Q.
     log_q = np.where(log_p > -FAR, log_p - loss, np.append(log_p[n * a :], np.full(n * a, -np.inf)))
     log_p = np.where(log_p > -FAR, log_p, log_q + loss)
     return LatticeLoss(*merge_atoms(as_array(loss), as_array(log_p), as_array(log_q)), bounded=False)

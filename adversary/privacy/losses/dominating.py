@@ -1,6 +1,6 @@
-"""Laws on a lattice around a loss: above it by chords of its profile, below it by cells of its values; chains of it.
+"""Lattice bounds on a privacy loss: from above by chords of its profile, from below by cells of its values.
 
-And the smallest loss that dominates several pairs of hypotheses, of which nothing but their tails is known.
+Also group privacy of a loss, and the smallest loss that dominates several pairs of hypotheses given by their tails.
 """
 
 from __future__ import annotations
@@ -22,30 +22,33 @@ from adversary.privacy.losses.loss import Expectation, PrivacyLoss, Route
 from adversary.privacy.profiles import area_under, level_from_profile
 
 _WHOLE = 1e-12
-"""Masses that add up to one but for so much are all there are."""
+"""Tolerance within which masses add up to one."""
 
 TIED = 1e-13
-"""Profiles this close, relative to them, are equal."""
+"""Relative difference within which profiles are equal."""
 _DIGITS = 3e-16
 _AT_ONCE = 2**18
-"""Numbers of all pairs together that are computed at once."""
+"""Number of values, pairs times arguments, that are computed at a time."""
 
 
 def lattice_above(guarantee: Guarantee, nodes: Floats) -> LatticeLoss:
-    """The law whose profile joins `guarantee.delta` at the nodes by straight lines in e^epsilon: never below it.
+    """Upper bound on a guarantee: the loss whose profile is linear in e^epsilon between the nodes.
 
     Between nodes a and b, Q(L > a) = (delta(a) - delta(b)) / (e^b - e^a). Left of 0 the profile with P and Q exchanged
-    says the same of P, so both tails keep relative accuracy (Doroshenko et al. 2022, "Connect the dots").
+    gives P's masses in the same way, so that both tails have relative accuracy (Doroshenko et al. 2022, "Connect the
+    dots").
 
     Parameters
     ----------
-    nodes : ascending losses, 0 among them
+    guarantee : with `delta` and `swapped`
+    nodes : ascending losses in nats, 0 included
     """
     centre = int(np.searchsorted(nodes, 0.0))
     right, beyond_q = _outer_masses(as_array(guarantee.delta(nodes[centre:])), nodes[centre:])  # under P
     left, beyond_p = _outer_masses(as_array(guarantee.swapped.delta(-nodes[centre::-1])), -nodes[centre::-1])  # under Q
     infinite_p, infinite_q = float(guarantee.delta(nodes[-1])), float(guarantee.swapped.delta(-nodes[0]))
-    middle = max(0.0, 1.0 - float(guarantee.delta(0.0)) - beyond_q - beyond_p)  # P(L > 0) = delta(0) + Q(L > 0)
+    # P(L > 0) = delta(0) + Q(L > 0).
+    middle = max(0.0, 1.0 - float(guarantee.delta(0.0)) - beyond_q - beyond_p)
     with np.errstate(divide="ignore"):
         log_right, log_left, log_middle = np.log(right), np.log(left[::-1]), np.log(middle)
     outer = nodes[:centre], nodes[centre + 1 :]
@@ -55,10 +58,10 @@ def lattice_above(guarantee: Guarantee, nodes: Floats) -> LatticeLoss:
 
 
 def _outer_masses(delta: Floats, nodes: Floats) -> tuple[Floats, float]:
-    """Masses under P of the nodes beyond the first, which is 0; and of all that lies beyond it, under Q.
+    """Masses under P of the nodes beyond the first, which is 0; and the total mass beyond 0 under Q.
 
-    Under P, as e^-node leaves the range of doubles where nodes are large: P(L = b) is
-    (delta(a) - delta(b)) / (1 - e^(a - b)) - (delta(b) - delta(c)) / (e^(c - b) - 1) at nodes a < b < c.
+    At nodes a < b < c, P(L = b) is (delta(a) - delta(b)) / (1 - e^(a - b)) - (delta(b) - delta(c)) / (e^(c - b) - 1).
+    Masses under P are used because e^-node underflows for large nodes.
     """
     drop, gap = delta[:-1] - delta[1:], np.diff(nodes)
     with np.errstate(over="ignore"):
@@ -67,17 +70,18 @@ def _outer_masses(delta: Floats, nodes: Floats) -> tuple[Floats, float]:
 
 
 def default_nodes(loss: PrivacyLoss, count: int = 1201) -> Floats:
-    """Losses from one end of the law to the other, 0 among them: beyond them less than 1e-18 lies."""
+    """Equally spaced losses, 0 included, over the range of a loss up to a mass of 1e-18."""
     high, low = loss.reach, loss.swapped.reach
     upper = int(np.clip(round(count * high / (high + low)), 8, count - 8))
     return np.concatenate([np.linspace(-low, 0.0, count - upper)[:-1], np.linspace(0.0, high, upper)])
 
 
 def lattice_below(loss: PrivacyLoss, nodes: Floats) -> LatticeLoss:
-    """The law of the cell between nodes into which the loss falls: never above the profile of the loss itself."""
+    """Lower bound on a loss: the loss of its discretisation to cells between nodes, which is post-processing."""
     p, q = (as_array(tail) for tail in loss.tail(nodes))
     below_q, below_p = (as_array(tail) for tail in loss.swapped.tail(-nodes))
-    upper = nodes >= 0.0  # a cell's mass from the tail on its own side of 0
+    # The mass of a cell is a difference of tails on its own side of 0, where these are small.
+    upper = nodes >= 0.0
     cells = []
     for beyond, below in ((p, below_p), (q, below_q)):
         inner = np.where(upper[:-1], beyond[:-1] - beyond[1:], below[1:] - below[:-1])
@@ -87,13 +91,13 @@ def lattice_below(loss: PrivacyLoss, nodes: Floats) -> LatticeLoss:
 
 
 class LargestLoss(PrivacyLoss):
-    """The smallest loss that dominates those of several pairs of hypotheses: the largest of their profiles.
+    """Smallest loss that dominates several pairs of hypotheses: the loss with the maximum of their profiles.
 
-    At every epsilon some pair attains it, and its tails are that pair's: the largest profile is that of one pair (Zhu,
-    Dong and Wang 2022, Proposition 8). Profile and tails are those of the pairs; expectations lie between two laws on
-    1,201 points, and moments are those of the law above.
+    The maximum of profiles is the profile of a pair (Zhu, Dong and Wang 2022, Proposition 8). At every epsilon one pair
+    attains it, and its tails there are those of the pair. Expectations are interpolated between a lower and an upper
+    bound on 1,201 points; moments are those of the upper bound.
 
-    To write one: a frozen dataclass with `pairs`, `each_delta`, `each_behind`, `each_tail`, `maximum` and `swapped`.
+    Subclasses are dataclasses with `pairs`, `each_delta`, `each_behind`, `each_tail`, `maximum` and `swapped`.
     """
 
     route = Route.ROUNDED
@@ -101,7 +105,7 @@ class LargestLoss(PrivacyLoss):
     @property
     @abstractmethod
     def pairs(self) -> int:
-        """The number of pairs."""
+        """Number of pairs."""
 
     @abstractmethod
     def each_delta(self, epsilon: Floats) -> Floats:
@@ -130,12 +134,12 @@ class LargestLoss(PrivacyLoss):
         return scalar_or_array(np.clip(delta, 0.0, 1.0).reshape(np.shape(e)))
 
     def past_ties(self, threshold: Floats) -> Floats:
-        """Last digits apart about 0 too, where two pairs meet."""
+        """Threshold with an absolute margin for rounding, needed near 0, where the profiles of two pairs cross."""
         return past_ties(threshold, _DIGITS)
 
     @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
-        """That of the pair with the largest profile there, of several the one whose profile falls least from there."""
+        """Tail of the pair with the largest profile at the threshold; of tied pairs, the smallest tail under Q."""
         t = self.past_ties(check_number("threshold", threshold))
         flat, tails = np.ravel(t), np.empty((2, np.size(t)))
         for part in _parts(flat.size, self.pairs):
@@ -152,7 +156,7 @@ class LargestLoss(PrivacyLoss):
 
     @property
     def bracket(self) -> Bracket:
-        """The profile but for the last digits of a difference of two tails; power and tails as they are."""
+        """Profile with a margin for rounding in a difference of two tails; power and tails without a margin."""
 
         def delta(epsilon: ArrayLike) -> tuple[Any, Any]:
             value = as_array(self.delta(epsilon))
@@ -163,13 +167,13 @@ class LargestLoss(PrivacyLoss):
 
     @cached_property
     def below(self) -> LatticeLoss:
-        """A law whose profile is nowhere above."""
+        """Lower bound, on 1,200 cells."""
         nodes = default_nodes(self)
         return lattice_below(self, 0.5 * (nodes[1:] + nodes[:-1]))
 
     @cached_property
     def above(self) -> LatticeLoss:
-        """A law whose profile is nowhere below."""
+        """Upper bound, on 1,201 nodes."""
         return lattice_above(self, default_nodes(self))
 
     @labelled
@@ -181,40 +185,46 @@ class LargestLoss(PrivacyLoss):
         return area_under(self, 401)
 
     def expect(self, function: Expectation) -> tuple[Any, Any]:
-        """From the law of cells and the connected one, whose errors are as -1 to 2."""
+        """Weighted mean of the lower and the upper bound, whose leading errors are in the ratio -1 to 2."""
         below, above = (law.expect(function) for law in (self.below, self.above))
         p, q = ((2.0 * as_array(x) + as_array(y)) / 3.0 for x, y in zip(below, above, strict=True))
         return scalar_or_array(p), scalar_or_array(q)
 
     def log_moment(self, order: float) -> float:
-        """That of the law above: never too small outside [-1, 0], where a moment measures divergence."""
+        """Log moment of `above`: an upper bound for orders outside [-1, 0], for which it measures divergence."""
         return self.above.log_moment(order)
 
     @property
     def kl_divergence(self) -> float:
-        """That of the law above."""
+        """Divergence of `above`, an upper bound."""
         return self.above.kl_divergence
 
 
 def _parts(size: int, pairs: int) -> list[slice]:
-    """Pieces of a long list of numbers, of each of which all pairs are asked at once."""
+    """Slices of a long array of arguments, so that pairs times arguments stay within `_AT_ONCE`."""
     step = max(1, _AT_ONCE // pairs)
     return [slice(start, start + step) for start in range(0, size, step)]
 
 
 @group_of.register(PrivacyLoss)
 def group_lattice(loss: PrivacyLoss, size: int) -> LatticeLoss:
-    """A pair of hypotheses `size` steps of this loss apart: the trade-off iterated.
+    """Group privacy of a loss: the iterated trade-off for hypotheses that differ in `size` records.
 
-    Dong, Roth and Su 2022, Theorem 2.14. Where two steps meet, P of one is Q of the next: on a piece of that common
-    axis losses add and masses follow.
+    P of one step is Q of the next (Dong, Roth and Su 2022, Theorem 2.14). On each segment of their common axis the two
+    losses are constant and add up.
+
+    Parameters
+    ----------
+    loss : for one record
+    size : number of records, >= 1
     """
     one = (
         loss
         if isinstance(loss, LatticeLoss) and loss.losses.size <= 4000
         else lattice_above(loss.rough, default_nodes(loss))
     )
-    if loss.maximum == np.inf and one.infinite_p == 0.0:  # losses without an end, of less mass than a double holds
+    # An unbounded loss whose last mass underflows must not appear bounded.
+    if loss.maximum == np.inf and one.infinite_p == 0.0:
         one = replace(one, infinite_p=SMALLEST)
     total = one
     for _ in range(size - 1):
@@ -223,16 +233,16 @@ def group_lattice(loss: PrivacyLoss, size: int) -> LatticeLoss:
 
 
 def _chain(inner: LatticeLoss, outer: LatticeLoss) -> LatticeLoss:
-    """From Q of the inner pair to P of the outer one."""
+    """Loss of two steps: the pair of Q of the inner step and P of the outer step."""
     inner_power = _log_odds(inner.log_p, inner.infinite_p, 0.0)
     outer_level = _log_odds(outer.log_q, 0.0, outer.infinite_q)
     ends = np.concatenate([inner_power, outer_level])
-    ends = np.unique(
-        np.clip(ends, inner_power[0], outer_level[-1])
-    )  # clipped: a corner off by one digit stays a corner
+    # Clipped, so that a corner that is off by rounding does not create a new segment.
+    ends = np.unique(np.clip(ends, inner_power[0], outer_level[-1]))
     low, high = ends[:-1], ends[1:]
     left = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 1.0) - 2.0)
-    piece = 0.5 * (left + np.where(np.isfinite(high), high, left + 2.0))  # a place within, whatever the ends
+    # A point inside each segment, also for infinite ends.
+    piece = 0.5 * (left + np.where(np.isfinite(high), high, left + 2.0))
     inner_loss = inner.losses[::-1][np.clip(np.searchsorted(inner_power, piece) - 1, 0, inner.losses.size - 1)]
     outer_loss = outer.losses[::-1][np.clip(np.searchsorted(outer_level, piece) - 1, 0, outer.losses.size - 1)]
     mass = as_array(log_expit(high) + log_expit(-low) + np.log(-np.expm1(low - high)))
@@ -245,8 +255,11 @@ def _chain(inner: LatticeLoss, outer: LatticeLoss) -> LatticeLoss:
 
 
 def _log_odds(log_mass: Floats, beyond: float, below: float) -> NDArray[np.longdouble]:
-    """Log odds of the mass beyond the largest loss, at it and beyond, ..., of all but what is below: relatively exact
-    at both ends, also for masses of exp(-2000). Of losses moved to a grid levels end at one."""
+    """Log odds of the cumulative masses from the largest loss down, with relative accuracy at both ends.
+
+    `beyond` and `below` are the masses above and below all losses. Masses down to exp(-2000) are represented. If the
+    masses do not add up to one, as after rounding to a grid, they are capped at one.
+    """
     with np.errstate(divide="ignore"):
         last, first = np.log(np.array([beyond, below], dtype=np.longdouble))
     tails = np.logaddexp.accumulate(np.concatenate([[last], log_mass[::-1]]))

@@ -1,8 +1,8 @@
-"""Noise laws: each is a `Mechanism`, a release's law given the value.
+"""Mechanisms: each `Mechanism` is the distribution of a release given the value.
 
-`mechanism` is the abstract class, `additive` those of additive noise; `integers` are the discrete ones (discrete
-Gaussian, geometric), `continuous` the others, `perturbation` depends on the count, and of `local_reports` the value is
-one unit's own answer. `file_kinds` lists those that scenario files may ask for.
+`mechanism` is the abstract class, `additive` those of additive noise. `integers` has the discrete Gaussian and the
+geometric mechanism, `continuous` Gaussian and Laplace noise. The noise of `perturbation` depends on the count. The
+value of a mechanism in `local_reports` is the answer of one unit. `file_kinds` lists mechanisms for scenario files.
 """
 
 import lazy_loader

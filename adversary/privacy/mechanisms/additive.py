@@ -1,6 +1,6 @@
-"""The abstract laws of additive noise, on the integers and with a density.
+"""Abstract classes of additive noise, on the integers and with a density, and of sums of noise.
 
-Integer noise samples itself by inverting a cumulative table, and has exact tails at any distance.
+Integer noise is sampled by inverting a cumulative table, and has exact tails at any distance.
 """
 
 from __future__ import annotations
@@ -30,32 +30,33 @@ from adversary.privacy.losses import LatticeLoss, PrivacyLoss, repeat_loss
 from adversary.privacy.mechanisms.calibrated import Exact
 from adversary.privacy.mechanisms.mechanism import Mechanism, listable
 
+# exp(-745) is the smallest double.
 _LOSS_NATS = 745.0
 _SLICES = 4096
-"""Of [0, 1], each of which says where the search of a uniform draw begins in a table of cumulative probabilities."""
+"""Number of slices of [0, 1] in the index that speeds up the inversion of a cumulative table."""
 
 
 class Additive(Mechanism):
-    """A release is the value and noise that does not depend on it.
+    """Additive noise: a release is the value plus noise whose distribution does not depend on the value.
 
-    Taken for granted everywhere, and laws of the catalogue: the law is symmetric about 0 and nowhere rises away from
-    it; where it is zero it stays zero outwards. A law that breaks these is a `Mechanism` of its own. Not taken for
-    granted, and asked where it matters: `log_concave`, and whether the noise ends.
+    Contract, tested for every mechanism of the catalogue: the distribution is symmetric about 0 and non-increasing away
+    from 0; beyond a zero it stays zero. Noise without these properties inherits from `Mechanism`. Log-concavity
+    (`log_concave`) and bounded support are not assumed.
     """
 
     __slots__ = ()
 
     @abstractmethod
     def log_noise(self, offset: Any) -> Any:
-        """Log pmf of the noise at whole offsets given as floats, or its log density."""
+        """Log pmf of the noise at integer offsets, passed as floats; or its log density."""
 
     @abstractmethod
     def log_survival(self, offset: Any) -> Floats:
-        """log P(noise >= offset), relatively accurate in both tails."""
+        """log P(noise >= offset), with relative accuracy in both tails."""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, shape: Any) -> Any:
-        """Noise draws."""
+        """Random noise of a shape."""
 
     @abstractmethod
     def offset(self, release: ArrayLike, value: ArrayLike) -> Any:
@@ -90,7 +91,7 @@ class IntegerNoise(Additive):
 
     @abstractmethod
     def reach(self, nats: float = TAIL_NATS) -> int:
-        """Smallest distance at which the pmf has fallen by at least that many nats from its peak."""
+        """Smallest distance at which the pmf is at least `nats` below its peak, in nats."""
 
     def offset(self, release: ArrayLike, value: ArrayLike) -> Integers:
         return check_whole("release", release) - check_whole("value", value)
@@ -104,7 +105,8 @@ class IntegerNoise(Additive):
         offsets, cumulative, guide = _table(self)
         u = np.asarray(rng.random(shape))
         steps = np.asarray(guide[(u * _SLICES).astype(np.int64)])
-        behind = cumulative[steps] <= u  # a step of the table falls inside the slice
+        # The slice of u contains a step of the table: search it.
+        behind = cumulative[steps] <= u
         steps[behind] = np.searchsorted(cumulative, u[behind], side="right")
         return np.asarray(offsets[steps])
 
@@ -119,7 +121,7 @@ class IntegerNoise(Additive):
 
 @lru_cache(maxsize=256)
 def _table(noise: IntegerNoise) -> tuple[Integers, Floats, Integers]:
-    """Offsets, cumulative probabilities, and the place of the offset at the start of each of equal slices of [0, 1]."""
+    """Offsets, cumulative probabilities, and the index of the first offset of each slice of [0, 1]."""
     offsets = noise.support(0)
     cumulative = np.cumsum(np.exp(as_array(noise.log_noise(offsets.astype(np.float64)))))
     cumulative /= cumulative[-1]
@@ -127,7 +129,7 @@ def _table(noise: IntegerNoise) -> tuple[Integers, Floats, Integers]:
 
 
 def summed_reach(noise: IntegerNoise, nats: float, high: int) -> int:
-    """Smallest distance at which a pmf has fallen by at least that many nats, from one, `high`, at which it has."""
+    """`IntegerNoise.reach` by bisection, from a distance `high` that is large enough."""
 
     def log_pmf(distance: int) -> float:
         return float(as_array(noise.log_noise(np.full(1, float(distance))))[0])
@@ -140,7 +142,7 @@ def summed_reach(noise: IntegerNoise, nats: float, high: int) -> int:
 
 
 def summed_tail(noise: IntegerNoise, offset: Integers) -> Floats:
-    """log P(noise >= offset) by adding the pmf outwards from offset, or from its mirror image left of 1."""
+    """log P(noise >= offset) by summing the pmf outwards; for offsets below 1 by symmetry."""
     start, place = np.unique(np.maximum(offset, 1 - offset), return_inverse=True)
     width = np.arange(listable(noise, noise.reach(45.0)) + 1, dtype=np.float64)
     tails = np.concatenate(
@@ -151,17 +153,14 @@ def summed_tail(noise: IntegerNoise, offset: Integers) -> Floats:
 
 
 class ContinuousNoise(Additive):
-    """Additive noise with a density.
-
-    Integrals are split at its `breaks`: everywhere else the density is smooth.
-    """
+    """Additive noise with a density, which is smooth except at its `breaks`, where integrals are split."""
 
     __slots__ = ()
 
     is_continuous = True
 
     def breaks(self, end: float) -> Floats:
-        """Distances from 0, at most a little beyond `end`, where the density or its slope jumps; only 0 unless said."""
+        """Distances from 0 up to about `end` at which the density or its slope jumps; by default only 0."""
         del end
         return np.zeros(1)
 
@@ -182,35 +181,36 @@ class ContinuousNoise(Additive):
 def log_mass(log_survival: Callable[[Floats], Floats], low: Floats, high: Floats, step: float) -> Floats:
     """log P(low <= noise <= high) of symmetric noise, from log P(noise >= x) and the step between its values.
 
-    An interval on one side of 0 is a difference of two tails on that side, so that small masses far out stay accurate.
-    One that contains 0 is 1 minus both tails.
+    On one side of 0 it is a difference of tails on that side, so that small masses are accurate. For an interval that
+    contains 0 it is 1 minus both tails.
 
     Parameters
     ----------
     log_survival : x -> log P(noise >= x), elementwise, in nats
-    low, high : ends of the interval, both included, low <= high; shapes that broadcast
+    low, high : ends of the interval, both included, low <= high; arrays that broadcast
     step : distance between neighbouring values of the noise: 1 on the whole numbers, 0 for continuous noise
 
     Returns
     -------
-    ndarray, log probabilities in nats, of the shape of the broadcast ends; -inf where the interval has no mass
+    Log probabilities in nats, of the broadcast shape; -inf for an interval without mass.
     """
     left = high < 0
     low, high = np.where(left, -high, low), np.where(left, -low, high)
     with np.errstate(invalid="ignore", divide="ignore"):
         outer, inner = log_survival(high + step), log_survival(low)
-        beside = inner + np.log1p(-np.exp(np.where(inner > -np.inf, outer - inner, -np.inf)))  # bounded noise ends
+        # Beyond the end of bounded noise both tails are -inf, and so is the mass.
+        beside = inner + np.log1p(-np.exp(np.where(inner > -np.inf, outer - inner, -np.inf)))
         about = np.log1p(-np.exp(outer) - np.exp(log_survival(step - low)))
     return np.where(low > 0, beside, about)
 
 
 @dataclass(frozen=True, slots=True)
 class Summed(Mechanism):
-    """Noise of a sum of independent releases; to write one: the law of the sum.
+    """Noise of a sum of independent releases; subclasses define the distribution of the sum.
 
     Parameters
     ----------
-    single : one of the summands
+    single : mechanism of each summand
     count : number of summands, >= 1
     """
 
@@ -236,7 +236,7 @@ class Summed(Mechanism):
         return self.count * float(self.single.variance)
 
     def rho(self, change: float = 1) -> float:
-        """That of one of the summands: the others are noise added afterwards."""
+        """zCDP parameter of one summand: the others are post-processing."""
         return float(self.single.rho(change))
 
     def total(self, count: int) -> Mechanism:
@@ -247,6 +247,6 @@ class Summed(Mechanism):
 
 
 def total_of(single: Mechanism, count: int, law: type[Summed]) -> Mechanism:
-    """The noise of a sum of `count` releases: none at all, one, or this law of a sum."""
+    """Noise of a sum of `count` releases: `Exact()` for 0, `single` for 1, otherwise an instance of `law`."""
     n = int(check_whole("count", count, minimum=0))
     return law(single, n) if n > 1 else single if n else Exact()

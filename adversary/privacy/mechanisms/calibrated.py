@@ -1,4 +1,4 @@
-"""Noise that keeps what it was calibrated for; and no noise at all."""
+"""Base class of noise that records its calibration; and `Exact`, publication without noise."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ from adversary.privacy.mechanisms.mechanism import Mechanism, root_of
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Calibrated(Mechanism):
-    """Noise that keeps what it was calibrated for, as `from_rho` and `from_epsilon` say it.
+    """Noise that records the change it is calibrated for, as set by `from_rho` or `from_epsilon`.
 
     Parameters
     ----------
-    sensitivity, cells : a change of `sensitivity` in each of `cells` counts; what `privacy_loss` is asked about unless
-        another change is given
+    sensitivity, cells : a change of `sensitivity` in each of `cells` counts, the default change of `privacy_loss`
     """
 
     sensitivity: float = 1
@@ -51,7 +50,7 @@ class Calibrated(Mechanism):
 
 
 def checked_change(sensitivity: float, cells: int) -> tuple[float, int]:
-    """A positive sensitivity and a number of cells from 1 on, one number each."""
+    """Sensitivity and number of cells, checked to be a positive number and a whole number >= 1."""
     check_positive("sensitivity", sensitivity)
     one_number("sensitivity", sensitivity)
     return sensitivity, int(check_whole("cells", one_number("cells", cells), minimum=1))
@@ -59,7 +58,7 @@ def checked_change(sensitivity: float, cells: int) -> tuple[float, int]:
 
 @dataclass(frozen=True, slots=True)
 class Exact(Mechanism):
-    """No noise: the value itself is published, an invariant."""
+    """Publication without noise: the value is an invariant."""
 
     kind = "exact"
     log_concave = True
@@ -106,7 +105,7 @@ class Exact(Mechanism):
         return self
 
     def scaled(self, factor: float) -> Exact:
-        """Itself: an invariant has no budget."""
+        """The mechanism itself: an invariant has no budget."""
         root_of(factor)
         return self
 

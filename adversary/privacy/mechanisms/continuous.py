@@ -1,4 +1,4 @@
-"""Noise with a density, Gaussian and Laplace and exact sums of the latter, and randomised response."""
+"""Additive noise with a density: Gaussian, Laplace, and exact sums of Laplace noise."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ class Gaussian(Calibrated, ContinuousNoise):
 
     @classmethod
     def from_rho(cls, rho: float, sensitivity: float = 1, cells: int = 1) -> Self:
-        """sigma^2 = cells sensitivity^2 / (2 rho)."""
+        """Noise for which a change of `sensitivity` in each of `cells` counts costs rho in all.
+
+        sigma^2 = cells sensitivity^2 / (2 rho).
+        """
         sensitivity, cells = checked_change(sensitivity, cells)
         check_budget(rho, cells * sensitivity**2)
         sigma = float(np.sqrt(cells * sensitivity**2 / (2.0 * float(rho))))
@@ -118,7 +121,10 @@ class Laplace(Calibrated, ContinuousNoise):
 
     @classmethod
     def from_epsilon(cls, epsilon: float, sensitivity: float = 1, cells: int = 1) -> Self:
-        """scale = cells sensitivity / epsilon."""
+        """Noise for which a change of `sensitivity` in each of `cells` counts costs epsilon in all.
+
+        scale = cells sensitivity / epsilon.
+        """
         check_positive("epsilon", epsilon)
         sensitivity, cells = checked_change(sensitivity, cells)
         return cls(float(cells * sensitivity / float(epsilon)), sensitivity=sensitivity, cells=cells)
@@ -131,7 +137,7 @@ class Laplace(Calibrated, ContinuousNoise):
         return 2.0 * self.scale**2
 
     def rho(self, change: float = 1) -> float:
-        """e - 1 + exp(-e) at e = change / scale: the Kullback-Leibler divergence, the largest of all orders."""
+        """zCDP parameter e - 1 + exp(-e) at e = change / scale: D_a / a is largest as the order a tends to 1."""
         e = float(check_non_negative("change", change)) / self.scale
         return e + float(np.expm1(-e)) if e > 1e-4 else e * e / 2.0
 
@@ -165,14 +171,16 @@ class Laplace(Calibrated, ContinuousNoise):
 
 @dataclass(frozen=True, slots=True)
 class LaplaceSum(Summed, ContinuousNoise):
-    """Sum of `count` independent Laplaces: |sum| / scale is a mixture of Gamma(n - j), j < n = count,
-    with weights C(n - 1 + j, j) / 2^(n - 1 + j)."""
+    """Sum of n = `count` independent Laplace variables.
+
+    |sum| / scale is a mixture of Gamma(n - j), j = 0, ..., n - 1, with weights C(n - 1 + j, j) / 2^(n - 1 + j).
+    """
 
     log_concave = True
 
     @property
     def scale(self) -> float:
-        """That of one of the summands."""
+        """Scale of one summand."""
         return float(self.single.scale)
 
     def _log_weights(self) -> tuple[Floats, Floats]:
@@ -185,8 +193,9 @@ class LaplaceSum(Summed, ContinuousNoise):
     def log_noise(self, offset: Floats) -> Floats:
         shape, weight = self._log_weights()
         x = np.abs(np.asarray(offset, dtype=np.float64)) / self.scale
-        coefficient = weight - gammaln(shape)  # of x^(shape - 1), all positive
-        if self.count * max(1.0, float(np.log1p(x.max(initial=0.0)))) < 100.0:  # neither end of the doubles is near
+        # Log coefficients of x^(shape - 1), all positive; evaluated directly where no power can overflow.
+        coefficient = weight - gammaln(shape)
+        if self.count * max(1.0, float(np.log1p(x.max(initial=0.0)))) < 100.0:
             polynomial = np.log(np.polyval(np.exp(coefficient), x))
         else:
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -210,12 +219,12 @@ class LaplaceSum(Summed, ContinuousNoise):
 
 @lru_cache(maxsize=4096)
 def _reach_of_sum(count: int, nats: float) -> float:
-    """Distance at which the density of a sum of so many Laplaces of scale 1 has fallen by so many nats, from beyond."""
+    """Distance at which the density of a sum of Laplace variables of scale 1 is `nats` below its peak; rounded up."""
     unit = LaplaceSum(Laplace(1.0), count)
     peak = float(unit.log_noise(np.zeros(())))
 
     def nearer(x: float) -> float:
-        """The density is exp(-x) and a polynomial, whose logarithm grows more and more slowly."""
+        """Fixed-point step: the density is exp(-x) times a polynomial, whose logarithm is concave."""
         return x + float(unit.log_noise(np.array(x))) - peak + nats
 
     last = nats + count

@@ -1,4 +1,4 @@
-"""The kinds of noise that scenario files may ask for: every mechanism behind the room's front door that has one."""
+"""Mechanisms that scenario files can name: every exported mechanism with a `kind`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from adversary.privacy.mechanisms.mechanism import Mechanism
 
 @cache
 def kinds() -> Mapping[str, type[Mechanism]]:
-    """Noise by the name it has in scenario files, in alphabetical order, no noise at all last.
+    """Mechanisms by their name in scenario files, in alphabetical order, "exact" last.
 
     Returns
     -------

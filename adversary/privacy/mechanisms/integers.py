@@ -1,4 +1,4 @@
-"""Noise on the integers: the discrete Gaussian, the two-sided geometric, and exact sums of either."""
+"""Additive noise on the integers: discrete Gaussian, two-sided geometric, and exact sums of either."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ from adversary.privacy.mechanisms.calibrated import Calibrated, checked_change
 from adversary.privacy.mechanisms.mechanism import Mechanism, root_of
 
 REVIVAL = 1e-15
-"""A sum of d discrete Gaussians is one discrete Gaussian to a relative 2 d exp(-pi^2 (1 - 1/d) / rho).
+"""Relative error up to which a sum of discrete Gaussians is treated as one discrete Gaussian.
 
-The gap is that of the first waves in the Poisson sums of the two; below this bound the sum is taken as one.
+For d summands the error is 2 d exp(-pi^2 (1 - 1/d) / rho), from the first terms of the two Poisson summations.
 """
 
 
@@ -54,8 +54,8 @@ class DiscreteGaussian(Calibrated, IntegerNoise):
 
     Parameters
     ----------
-    sigma : parameter of the law, in people; not its standard deviation (the two agree from sigma = 1 or so)
-    sigma2 : its square, kept exactly when it is a Fraction; either makes the other
+    sigma : parameter, in people; it is close to the standard deviation for sigma of at least about 1
+    sigma2 : square of sigma; a Fraction is exact. Either parameter determines the other
 
     References
     ----------
@@ -86,9 +86,10 @@ class DiscreteGaussian(Calibrated, IntegerNoise):
 
     @classmethod
     def from_rho(cls, rho: float | Fraction, sensitivity: float = 1, cells: int = 1) -> Self:
-        """sigma^2 = cells sensitivity^2 / (2 rho): the whole change, over all its cells, costs rho of zCDP.
+        """Noise for which a change of `sensitivity` in each of `cells` counts costs rho in all.
 
-        cells = 1 for unbounded neighbours (one count moves), 2 for bounded ones (a record changes cell).
+        sigma^2 = cells sensitivity^2 / (2 rho). Use cells = 1 for unbounded neighbours (one count changes) and
+        cells = 2 for bounded ones (a record changes its cell).
         """
         sensitivity, cells = checked_change(sensitivity, cells)
         change = cells * sensitivity * sensitivity
@@ -101,12 +102,13 @@ class DiscreteGaussian(Calibrated, IntegerNoise):
 
     @property
     def curvature(self) -> float:
-        """1 / (2 sigma^2): the log pmf falls by that times k^2."""
+        """1 / (2 sigma^2): the log pmf at k is this times k^2 below its peak."""
         return 0.5 / float(self.sigma2 or 0.0)
 
     @property
     def variance(self) -> float:
-        """Exactly the second moment, by the table; close to sigma^2 unless sigma is below 1."""
+        """Exact variance, by summation; sigma^2 if that is exact to double precision, otherwise below it."""
+        # The relative difference to sigma^2 is of the order of exp(-2 pi^2 sigma^2).
         if np.exp(-(np.pi**2) / self.curvature) < 1e-20:
             return float(self.sigma2 or 0.0)
         k = self.support(0).astype(np.float64)
@@ -148,34 +150,33 @@ class DiscreteGaussian(Calibrated, IntegerNoise):
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussianSum(Summed, IntegerNoise):
-    """Sum of `count` independent discrete Gaussians, exactly, at any integer.
+    """Exact distribution of the sum of d = `count` independent discrete Gaussians, at any integer.
 
-    Shifting every summand by a multiplies the joint mass by a power, so with d = count
-        h(d a + r) = h(r) exp(-rho (d a^2 + 2 a r)),
-    and d values, from one positive (hence relatively accurate) convolution, give all others. For wide noise (rho below
-    about 0.25) they are those of one discrete Gaussian with d sigma^2, to rounding (narrower still for few summands).
+    Shifting every summand by a gives h(d a + r) = h(r) exp(-rho (d a^2 + 2 a r)), with rho = 1 / (2 sigma^2). The pmf h
+    therefore follows from d of its values, which a convolution of positive terms gives with relative accuracy. For wide
+    noise (rho below about 0.25, more for few summands) it equals, up to rounding, one discrete Gaussian with d sigma^2.
     """
 
     log_concave = True
 
     @property
     def curvature(self) -> float:
-        """That of the log pmf over whole periods, of one summand over count."""
+        """Curvature of the log pmf over multiples of `count`: that of one summand divided by `count`."""
         return float(self.single.curvature) / self.count
 
     def rho(self, change: float = 1) -> float:
-        """That of the parabola where the log pmf is one, else that of one summand: the others are noise added to it."""
+        """zCDP parameter: from the curvature if the log pmf is a parabola, otherwise that of one summand."""
         if self.is_quadratic():
             return self.curvature * float(check_non_negative("change", change)) ** 2
         return float(self.single.rho(change))
 
     @property
     def nominal_guarantee(self) -> Guarantee:
-        """zCDP where the log pmf is a parabola, else its own privacy loss."""
+        """zCDP if the log pmf is a parabola, otherwise the mechanism's privacy loss."""
         return ZeroConcentratedDP(self.curvature) if self.is_quadratic() else self.privacy_loss(1, 1)
 
     def is_quadratic(self) -> bool:
-        """True where the log pmf is a parabola to rounding."""
+        """True if the log pmf is a parabola up to rounding."""
         d, rho = self.count, self.curvature * self.count
         return d == 1 or 2 * d * math.exp(-(math.pi**2) * (1 - 1 / d) / rho) < REVIVAL
 
@@ -206,7 +207,7 @@ class DiscreteGaussianSum(Summed, IntegerNoise):
 def _residues(noise: DiscreteGaussianSum) -> Floats:
     """log h(r) for r = -(d // 2), ..., d - 1 - d // 2, by repeated squaring of direct convolutions.
 
-    Extended precision, for its range of exponents; narrow noise, of few values, in logs outright.
+    In extended precision, for its range of exponents; for narrow noise, which has few values, in log space.
     """
     single, d = noise.single, noise.count
     k = single.reach(60.0)
@@ -219,13 +220,13 @@ def _residues(noise: DiscreteGaussianSum) -> Floats:
 
 
 def _central(total: Any, count: int) -> Any:
-    """The `count` entries about the middle."""
+    """The central `count` entries of an array."""
     start = total.size // 2 - count // 2
     return total[start : start + count]
 
 
 def _log_convolve(a: Floats, b: Floats) -> Floats:
-    """Convolution of two sequences given and returned as logs."""
+    """Convolution of two sequences in log space."""
     total = np.full(a.size + b.size - 1, -np.inf)
     for i, value in enumerate(b):
         total[i : i + a.size] = np.logaddexp(total[i : i + a.size], a + value)
@@ -270,12 +271,12 @@ class Geometric(Calibrated, IntegerNoise):
         return float(2.0 * np.exp(-self.epsilon) / np.expm1(-self.epsilon) ** 2)
 
     def rho(self, change: float = 1) -> float:
-        """The Kullback-Leibler divergence, epsilon (k - 2 a (1 - a^k) / (1 - a^2)) for a change of k.
+        """zCDP parameter epsilon (k - 2 a (1 - a^k) / (1 - a^2)) for a change of k: the Kullback-Leibler divergence.
 
-        It is the largest of all orders, as for Laplace noise; epsilon tanh(epsilon / 2) for a change of 1.
+        As for Laplace noise, D_a / a is largest as the order tends to 1; epsilon tanh(epsilon / 2) for a change of 1.
         """
         k, a = int(check_whole("change", one_number("change", change), minimum=0)), math.exp(-self.epsilon)
-        # a sum of positive terms: the formula cancels where epsilon is small
+        # A sum of positive terms: the closed form cancels for small epsilon.
         ends = -np.expm1(-self.epsilon * np.arange(k + 1.0))
         return float(self.epsilon / (1.0 + a) * (ends[1:].sum() + a * ends[:-1].sum()))
 
@@ -294,7 +295,7 @@ class Geometric(Calibrated, IntegerNoise):
         return int(np.ceil(nats / self.epsilon))
 
     def draw(self, rng: np.random.Generator, shape: Any) -> Integers:
-        """A difference of two geometric draws: no table, however wide."""
+        """Random noise as a difference of two geometric variables, which needs no table."""
         chance = -np.expm1(-self.epsilon)
         return np.asarray(rng.geometric(chance, shape) - rng.geometric(chance, shape), dtype=np.int64)
 
@@ -305,7 +306,7 @@ class Geometric(Calibrated, IntegerNoise):
         return replace(self, epsilon=self.epsilon * root_of(factor))
 
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
-        """Bounded: the sensitivity + 1 values epsilon (2 k - sensitivity), its ends carrying a whole tail each."""
+        """Loss with sensitivity + 1 values epsilon (2 k - sensitivity); each extreme value has the mass of a tail."""
         change, cells = self.change(sensitivity, cells)
         s = int(check_whole("sensitivity", change, minimum=0))
         k = np.arange(s + 1)
@@ -319,7 +320,7 @@ class Geometric(Calibrated, IntegerNoise):
 
 @dataclass(frozen=True, slots=True)
 class GeometricSum(Summed, IntegerNoise):
-    """Sum of `count` two-sided geometrics: for d = count, a = exp(-epsilon), k >= 0,
+    """Sum of d = `count` two-sided geometric variables: with a = exp(-epsilon), for k >= 0,
 
         pmf(k) = ((1 - a)/(1 + a))^d a^k sum_{j < d} C(d - 1 + j, j) C(k + d - 1, d - 1 - j) (a^2 / (1 - a^2))^j,
 
@@ -330,7 +331,7 @@ class GeometricSum(Summed, IntegerNoise):
 
     @property
     def epsilon(self) -> float:
-        """That of one of the summands."""
+        """Epsilon of one summand."""
         return float(self.single.epsilon)
 
     def log_noise(self, offset: Any) -> Any:

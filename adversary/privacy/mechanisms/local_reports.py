@@ -1,4 +1,4 @@
-"""Local reports: the value is one unit's own answer, and noise is added before anybody collects it."""
+"""Local differential privacy: the value is the answer of one unit, and noise is added before collection."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from adversary.privacy.mechanisms.mechanism import Mechanism, root_of
 
 
 class LocalReport(Mechanism):
-    """One unit's own answer out of 0, 1, ..., below `categories`, made noisy before anybody collects it.
+    """Local report: the answer of one unit, a whole number from 0 to `categories` - 1, with noise added by the unit.
 
-    To add one: a frozen dataclass with `categories`, the law of its releases, `scaled` and `privacy_loss`, which is
-    that of any two answers.
+    Subclasses are frozen dataclasses with `categories`, the distribution of releases, `scaled` and `privacy_loss`,
+    which is the loss of any two answers.
     """
 
     __slots__ = ()
@@ -50,7 +50,7 @@ class LocalReport(Mechanism):
         return answer
 
     def report_loss(self, apart: float | None = None, cells: int = 1) -> PrivacyLoss:
-        """That of any pair of answers: all are alike."""
+        """Privacy loss, which is the same for all pairs of answers."""
         return self.privacy_loss(1, cells)
 
     def report_rho(self, apart: float | None = None) -> float:
@@ -68,8 +68,8 @@ class LocalReport(Mechanism):
 class RandomizedResponse(LocalReport):
     """Randomised response over `categories` answers 0, 1, ...: the truth with odds e^epsilon against each other answer.
 
-    A local report: the value is one unit's own answer. What it answers takes time and memory in proportion to the
-    number of categories, and its loss none of either.
+    A local report: the value is the answer of one unit. Distributions of releases take time and memory proportional to
+    the number of categories; the privacy loss does not depend on it.
 
     Parameters
     ----------
@@ -101,12 +101,12 @@ class RandomizedResponse(LocalReport):
 
     @classmethod
     def from_epsilon(cls, epsilon: float, sensitivity: float = 1, cells: int = 1, categories: int = 2) -> Self:
-        """From the epsilon of all reports of one unit together: each of `cells` reports has an equal part.
+        """Randomised response from the total epsilon of all reports of one unit, divided equally among `cells` reports.
 
         Parameters
         ----------
         epsilon : nats, > 0
-        sensitivity : without meaning here, as an answer may change to any other
+        sensitivity : checked, but not used: an answer may change to any other
         cells : number of reports of one unit, >= 1
         categories : number of answers, >= 2
 
@@ -149,7 +149,7 @@ class RandomizedResponse(LocalReport):
 
     @property
     def variance(self) -> float:
-        """Mean square of release minus value, averaged over values: K (K^2 - 1) / 6 times the chance of each lie."""
+        """Mean square of release minus value, averaged over values: K (K^2 - 1) / 6 times P(one other answer)."""
         k = float(self.categories)
         return k * (k * k - 1.0) / 6.0 * float(np.exp(self.log_prob(1, 0)))
 
@@ -158,7 +158,7 @@ class RandomizedResponse(LocalReport):
         return PureDP(self.epsilon)
 
     def rho(self, change: float = 1) -> float:
-        """That of its loss, which for two answers is all that pure DP implies."""
+        """zCDP parameter of the privacy loss; for two answers it is the one that pure DP implies."""
         whole = int(check_whole("change", change, minimum=0))
         return pure_rho(self.epsilon) if whole and self.categories == 2 else Mechanism.rho(self, whole)
 

@@ -1,4 +1,4 @@
-"""The abstract noise law: what every mechanism says of itself."""
+"""Abstract class of mechanisms: the interface of all noise."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import PrivacyLoss, way_to_loss
 
 MOST_VALUES = 10_000_000
-"""Values of a release that may be listed: with some ten numbers each they take 1 GiB."""
+"""Largest number of values of a release that are listed: with about ten numbers each they take 1 GiB."""
 
 
 def _fields(law: type) -> Mapping[str, Any]:
@@ -37,31 +37,30 @@ def _fields(law: type) -> Mapping[str, Any]:
 
 
 class Mechanism(ABC):
-    """A noise law.
+    """Distribution of a noisy release given the true value.
 
-    To add one: a frozen dataclass with the abstract methods, and with `kind` and `parameters` if scenario files may ask
-    for it. Additive noise inherits from `IntegerNoise` or `ContinuousNoise` and gives `log_noise`,
-    `log_survival`, `reach`, `variance`, `total`, `scaled` and `describe` (`Geometric` in `integers` is the
-    shortest example).
+    Subclasses are frozen dataclasses with the abstract methods, and with `kind` and `parameters` if scenario files can
+    name them. Additive noise inherits from `IntegerNoise` or `ContinuousNoise` and defines `log_noise`, `log_survival`,
+    `reach`, `variance`, `total`, `scaled` and `describe`; `Geometric` in `integers` is the shortest example.
     """
 
     __slots__ = ()
 
     kind: ClassVar[str] = ""
-    """What scenario files call it; nothing where they cannot ask for it."""
+    """Name in scenario files; empty if they cannot name it."""
     parameters: ClassVar[tuple[str, ...]] = ()
-    """Numbers any one of which fixes it, as scenario files name them; see `from_parameter`."""
+    """Parameters in scenario files, each of which determines the mechanism; see `from_parameter`."""
     options: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """What scenario files may add, by name: a "whole" number, a "real" number, or a "flag", true or false."""
+    """Optional parameters in scenario files and their types: "whole" number, "real" number, or "flag" (true, false)."""
     tables: ClassVar[tuple[str, ...]] = ()
     """Parameters that name a CSV file, see `from_table`."""
     is_additive: ClassVar[bool] = True
-    """Whether release minus value has one law whatever the value."""
+    """True if the distribution of release minus value does not depend on the value."""
     is_exact: ClassVar[bool] = False
-    """Whether the value itself is published: an invariant, which conditions what is compared and is no noise."""
+    """True if the value itself is published: an invariant, which restricts the databases that are compared."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Refuses a parameter that another constructor takes, by its name: a budget, such as rho."""
+        """Refuse a budget, such as rho, passed to the class; the error names the constructor that takes it."""
         for given in kwargs:
             if given in cls.parameters and hasattr(cls, f"from_{given}") and given not in _fields(cls):
                 raise TypeError(f"{cls.__name__} is not made by {given}: write {cls.__name__}.from_{given}(...)")
@@ -78,11 +77,11 @@ class Mechanism(ABC):
 
     @abstractmethod
     def cdf(self, release: ArrayLike, value: ArrayLike) -> Any:
-        """P(release' <= release) given the value."""
+        """P(a release <= `release`) given the value."""
 
     @abstractmethod
     def sf(self, release: ArrayLike, value: ArrayLike) -> Any:
-        """P(release' > release) given the value, accurate in the tail."""
+        """P(a release > `release`) given the value, with relative accuracy in the tail."""
 
     @property
     @abstractmethod
@@ -91,86 +90,85 @@ class Mechanism(ABC):
 
     @abstractmethod
     def sample(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
-        """Simulated releases, for audits. A genuine publication needs an exact sampler on a secure source."""
+        """Simulated releases, for audits only: a publication needs an exact sampler with secure randomness."""
 
     @abstractmethod
     def support(self, value: int) -> Integers:
-        """Releases that carry all but 1e-18 of the mass, ascending; TypeError for continuous noise."""
+        """Releases with all but 1e-18 of the mass, ascending; TypeError for continuous noise."""
 
     @abstractmethod
     def log_likelihood(self, release: ArrayLike, value: ArrayLike) -> Floats:
-        """`log_prob` without its checks, for float arrays that have passed them; -inf at an impossible value."""
+        """`log_prob` of checked float arrays, without further checks; -inf at an impossible value."""
 
     @abstractmethod
     def reach(self, nats: float = TAIL_NATS) -> float:
-        """Distance from the release beyond which a value's log likelihood has fallen by at least that many nats."""
+        """Distance from the release beyond which the log likelihood of a value is at least `nats` below its peak."""
 
     @abstractmethod
     def describe(self) -> str:
-        """The noise in words, with the parameter that fixes it."""
+        """The mechanism in words, with its parameter."""
 
     @property
     @abstractmethod
     def is_continuous(self) -> bool:
-        """True where some releases lie on a continuum, with a density; the releases of others are whole numbers."""
+        """True if some releases have a density; False if all releases are whole numbers."""
 
     @property
     def log_concave(self) -> bool:
-        """True where the log likelihood of a release is concave in the value; False also where that is not known.
+        """True if the log likelihood of a release is concave in the value; False if not, or unknown.
 
-        The ratio of the likelihoods of two values then never falls along the releases, so that its extremes lie in the
-        tails, and a product of such likelihoods falls away from its one summit at least as fast as each of them.
+        The likelihood ratio of two values is then monotone in the release, so that its extremes lie in the tails. A
+        product of such likelihoods has one maximum and decreases away from it at least as fast as each factor.
         """
         return False
 
     @property
     def smallest_release(self) -> float:
-        """No release of a count is below it; minus infinity where there is no such number."""
+        """Lower bound on the releases of counts; minus infinity if there is none."""
         return -np.inf
 
     def check_value(self, value: ArrayLike, name: str = "value") -> Integers:
-        """Values as whole numbers, or ValueError for one that has no release."""
+        """Values as whole numbers; ValueError for a value outside the domain of the mechanism."""
         return check_whole(name, value)
 
     @property
     def noise(self) -> Mechanism:
-        """The mechanism before anything is done to its releases: itself, unless it wraps another."""
+        """The mechanism before post-processing: itself, unless it wraps another."""
         return self
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """Steps done to the releases of `noise`, in words, first things first; none unless it wraps another."""
+        """Post-processing steps applied to the releases of `noise`, in words and in order; empty if there are none."""
         return ()
 
     @property
     def summands(self) -> tuple[Mechanism, int]:
-        """(one of them, how many) of the independent noises it is the sum of; itself once, unless it is a sum."""
+        """(summand, number of summands) of a sum of independent noise; (itself, 1) for other noise."""
         return self, 1
 
     @property
     def log_peak(self) -> float:
-        """The largest log density of a release, if positive: no release of other noise has more than mass one."""
+        """Upper bound >= 0 on the log density of a release; 0 for discrete noise."""
         return 0.0
 
     @property
     def curvature(self) -> float:
-        """1 / (2 variance), by which releases are weighed against each other; where the log likelihood is a parabola,
-        its curvature."""
+        """Precision weight of a release: 1 / (2 variance), or the curvature of a quadratic log likelihood."""
         return 0.5 / variance if (variance := self.variance) else float("inf")
 
     @property
     def parabola(self) -> tuple[float, float] | None:
-        """(curvature, log peak) of a log likelihood log peak - curvature (release - value)^2; None elsewhere."""
+        """(curvature, log peak) of a log likelihood log peak - curvature (release - value)^2; otherwise None."""
         return None
 
     @property
     def laplace_rate(self) -> float | None:
-        """Epsilon where the log likelihood is log peak - epsilon |release - value|; None elsewhere."""
+        """Epsilon of a log likelihood log peak - epsilon |release - value|; otherwise None."""
         return None
 
     @property
     def tail_rate(self) -> float:
-        """Nats by which the log likelihood falls per unit of distance from the release, in the limit."""
+        """Asymptotic decrease of the log likelihood per unit of distance from the release, in nats."""
         single = self.summands[0]
         if single.parabola:
             return np.inf
@@ -180,9 +178,9 @@ class Mechanism(ABC):
 
     @property
     def nominal_guarantee(self) -> Guarantee:
-        """The guarantee for one count that changes by 1, by its parameter.
+        """Guarantee for one count that changes by 1, in the usual definition of the mechanism.
 
-        Pure DP of `laplace_rate`, else zCDP of `rho()`; where both say nothing, its own privacy loss.
+        Pure DP with `laplace_rate`, otherwise zCDP with `rho()`; if neither exists, the privacy loss.
         """
         if self.laplace_rate is not None:
             return PureDP(self.laplace_rate)
@@ -192,14 +190,14 @@ class Mechanism(ABC):
     def from_parameter(
         cls, parameter: str, value: float, sensitivity: float = 1, cells: int = 1, **options: Any
     ) -> Self:
-        """The noise with one of its `parameters`: a budget, such as rho, for the whole change, or a number of its law.
+        """Mechanism from one of its `parameters`: a budget, such as rho, or a distribution parameter, such as sigma.
 
         Parameters
         ----------
         parameter : one of `parameters`
         value : > 0
-        sensitivity, cells : the change for which a budget is; noise made by a number of its law keeps the former
-        options : those of `options`
+        sensitivity, cells : the change that a budget covers; with a distribution parameter only `sensitivity` is used
+        options : as listed in `options`
         """
         of_budget: Any = getattr(cls, f"from_{parameter}", None)
         if of_budget:
@@ -210,19 +208,19 @@ class Mechanism(ABC):
         return law(**{parameter: value}, **keeps, **options)  # type: ignore[no-any-return]
 
     def releases(self, value: int) -> tuple[Floats, Floats]:
-        """(support, probabilities) of the releases of a value; shared arrays, not to be changed."""
+        """(support, probabilities) of the releases of a value; shared arrays, which callers must not modify."""
         return _mass(self, int(value))
 
     def memoised(self, releases: int) -> Mechanism:
-        """The noise of so many releases of one memoised answer: itself, as the same again says nothing new.
+        """Mechanism of several releases of one memoised answer: itself, because repetitions reveal nothing more.
 
         Parameters
         ----------
-        releases : whole number >= 1
+        releases : number of releases, >= 1
 
         Raises
         ------
-        ValueError : something is done to its releases afterwards
+        ValueError : the mechanism includes post-processing
         """
         check_whole("releases", one_number("releases", releases), minimum=1)
         if self.steps:
@@ -231,49 +229,51 @@ class Mechanism(ABC):
 
     @abstractmethod
     def total(self, count: int) -> Mechanism:
-        """The noise of a sum of `count` independent releases, again a mechanism; `Exact()` for none."""
+        """Mechanism of a sum of `count` independent releases; `Exact()` for 0."""
 
     @abstractmethod
     def scaled(self, factor: float) -> Mechanism:
-        """This kind of noise, its width divided by sqrt(factor): epsilon times that, a Gaussian rho times the factor.
+        """Mechanism of the same kind with its width divided by sqrt(factor); itself if it has no width.
 
-        Itself where it has no width.
+        Epsilon is multiplied by sqrt(factor), the rho of Gaussian noise by `factor`.
         """
 
     @abstractmethod
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
-        """Law of log P(release | value + sensitivity) / P(release | value), `cells` independent releases together.
+        """Privacy loss log P(release | value + sensitivity) / P(release | value) of `cells` independent releases.
 
-        What is left out is what the noise was calibrated for (see `calibration`).
+        The default change is the one that the noise is calibrated for (see `calibration`).
         """
 
     def pair_loss(self, value: int, other: int) -> PrivacyLoss:
-        """Law of log P(release | value) / P(release | other) of one release; that of `privacy_loss` unless it depends
-        on more than how far the two values are apart."""
+        """Privacy loss log P(release | value) / P(release | other) of one release for a pair of values.
+
+        By default the `privacy_loss` of their distance; mechanisms that depend on the values themselves override it.
+        """
         return self.privacy_loss(abs(value - other), 1)
 
     @property
     def calibration(self) -> tuple[float, int]:
-        """(sensitivity, cells) of the change that the noise was made for; (1, 1) where none was named."""
+        """(sensitivity, cells) of the change that the noise is calibrated for; (1, 1) by default."""
         return 1, 1
 
     def change(self, sensitivity: float | None, cells: int | None) -> tuple[float, int]:
-        """(sensitivity, cells) as given to `privacy_loss`, each as calibrated for where it is None."""
+        """(sensitivity, cells) of `privacy_loss`, with None replaced by the calibration."""
         own_sensitivity, own_cells = self.calibration
         n = int(check_whole("cells", own_cells if cells is None else cells, minimum=0))
         return own_sensitivity if sensitivity is None else sensitivity, n
 
     @property
     def is_local(self) -> bool:
-        """True where the value is one unit's own answer, which neighbours change to any other: a local report."""
+        """True for a local report: the value is the answer of one unit, and neighbours may have any other answer."""
         return False
 
     def report_loss(self, apart: float | None = None, cells: int = 1) -> PrivacyLoss:
-        """The loss of a local report: the smallest that dominates those of all pairs of answers.
+        """Privacy loss of a local report: the smallest one that dominates all pairs of answers.
 
         Parameters
         ----------
-        apart : of pairs at most so far apart; None for all
+        apart : largest distance between the answers of a pair; None for all pairs
         cells : number of independent reports
 
         Raises
@@ -283,29 +283,29 @@ class Mechanism(ABC):
         raise TypeError(f"{self!r} is not local: its value is a count, of which privacy_loss says what a change costs")
 
     def report_rho(self, apart: float | None = None) -> float:
-        """zCDP of one local report, by its largest divergence over the order; `apart` as in `report_loss`."""
+        """zCDP parameter of one local report, in nats; `apart` as in `report_loss`."""
         return concentrated_rho(self.report_loss(apart))
 
     def contribution_loss(self, most: float, cells: int = 1) -> PrivacyLoss:
-        """The loss of a unit that changes each of `cells` values by at most `most`: the largest of all such changes.
+        """Privacy loss of a unit that changes each of `cells` values by at most `most`: the worst of these changes.
 
-        Of additive noise, that of the whole change: a smaller one moves the law less far.
+        For additive noise the loss of the largest change.
         """
         return self.privacy_loss(most, cells)
 
     def contribution_rho(self, most: float) -> float:
-        """zCDP of one release for any change of at most that size, in nats."""
+        """zCDP parameter of one release for any change up to `most`, in nats."""
         return self.rho(most)
 
     def rho(self, change: float = 1) -> float:
-        """zCDP of one release for a change of that size, in nats: the least, or near it; inf where there is none.
+        """zCDP parameter of one release for a change of this size, in nats; inf if there is none.
 
-        Where a law has no formula, `concentrated_rho` of its loss. It does not grow with the square of the change for
-        other than Gaussian noise.
+        By default `concentrated_rho` of the privacy loss, within about 0.1 % of the smallest. For Gaussian noise only,
+        it is proportional to the square of the change.
 
         Parameters
         ----------
-        change : by how much the value moves, >= 0; a whole number where the noise is on the integers
+        change : change of the value, >= 0; a whole number for integer noise
         """
         return concentrated_rho(self.privacy_loss(change, 1))
 
@@ -313,20 +313,25 @@ class Mechanism(ABC):
     def from_table(
         cls, parameter: str, table: Any, place: Callable[[int], str] = "row {}".format, **flags: Any
     ) -> Self:
-        """The noise of a table of numbers.
+        """Mechanism from a table of numbers.
 
         Parameters
         ----------
         parameter : one of `tables`
-        table : DataFrame of text, its header the names of columns or labels
-        place : what messages call a row, by its number from 0
+        table : DataFrame of text, with the names or labels of columns as its header
+        place : name of a row in messages, from its number, which starts at 0
         **flags : some of `options`
+
+        Raises
+        ------
+        TypeError : the mechanism has no tables
         """
         raise TypeError(f"{cls.__name__} is not made from a table")
 
     def log_ratio(self, release: ArrayLike, value: ArrayLike, other: ArrayLike) -> Any:
-        """log P(release | value) - log P(release | other); NaN where both are impossible."""
-        if self.parabola:  # without the cancellation of two squares
+        """log P(release | value) - log P(release | other); NaN if the release is impossible under both."""
+        # The difference of two parabolas in factored form, without cancellation.
+        if self.parabola:
             a, b = check_whole("value", value), check_whole("other", other)
             return scalar_or_array(self.parabola[0] * (a - b) * (2.0 * as_array(release) - a - b))
         above, below = as_array(self.log_prob(release, value)), as_array(self.log_prob(release, other))
@@ -335,11 +340,11 @@ class Mechanism(ABC):
 
 
 def root_of(factor: float) -> float:
-    """Square root of a factor of the precision: epsilon grows by it, and the width of noise is divided by it.
+    """Square root of a factor of the precision: the factor of epsilon, and the divisor of the width of noise.
 
     Parameters
     ----------
-    factor : by which 1 / variance is multiplied, > 0; one number
+    factor : factor of 1 / variance, > 0; one number
 
     Returns
     -------
@@ -348,7 +353,7 @@ def root_of(factor: float) -> float:
     Raises
     ------
     ValueError : a factor that is not positive and finite
-    TypeError : more than one number, or none
+    TypeError : not one number
 
     >>> root_of(4.0)
     2.0
@@ -358,7 +363,7 @@ def root_of(factor: float) -> float:
 
 
 def listable(noise: Mechanism, reach: int, most: int = MOST_VALUES) -> int:
-    """The reach of a noise law, checked so that its 2 reach + 1 releases can be listed.
+    """Reach of a mechanism, checked so that its 2 reach + 1 releases can be listed.
 
     Parameters
     ----------
