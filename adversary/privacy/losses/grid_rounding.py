@@ -1,4 +1,4 @@
-"""Laws moved to a grid of losses, up or down, where a sum of them cannot be exact."""
+"""Rounding of loss distributions to a grid, up or down, for sums that cannot be computed exactly."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from adversary.privacy.losses.loss import Expectation, PrivacyLoss, Route
 from adversary.privacy.profiles import epsilon_from_profile
 
 GRID_BINS = 2**14
-"""Bins of the common grid on which products that cannot be exact are rounded."""
+"""Number of bins of the common grid, and largest multiple of a step on which a loss is placed exactly."""
 
 MAX_ATOMS = 3_000_000
-"""Largest product of explicit lattices that is enumerated."""
+"""Largest number of pairs of atoms in the product of two lattices."""
 
 DENSE = 8192
-"""Grid points on either side of 0 that are all used; farther out losses are rare, and fewer do."""
+"""Number of grid points on each side of 0 that are all used; farther out, where losses are rare, they are sparser."""
 
 ON_GRID = 1e-13
-"""A loss this close to a grid point, relative to its number, is on it."""
+"""Relative distance within which a loss counts as a grid point."""
 
 PER_DEVIATION = 32
-"""Bins of the grid in the standard deviation of one part, where its sum then has at most so many:"""
+"""Bins per standard deviation of one part, if the sum then has at most `MOST_GRID_BINS` bins."""
 
 MOST_GRID_BINS = 2**17
 
@@ -47,16 +47,16 @@ LEFT_OUT = 1e-24
 """Mass of a sum beyond the ends of its parts."""
 
 LAST_PLACES = 16
-"""Grid points at the lower end of a law among which its last masses may be shared out."""
+"""Number of grid points at the lower end of a distribution among which the last masses may be divided."""
 LOST, ROOM = 1e-9, 1e-14
-"""A difference of two tails that is less of them is lost in their last digits; what these may add to what is left."""
+"""Relative difference of two tails below which it is dominated by rounding; rounding error of a remaining mass."""
 
 
 class RoundedLoss(PrivacyLoss):
-    """A loss that is known between two laws on a grid: it answers with the upper one.
+    """Loss that is bracketed by two distributions on a grid, and represented by the upper one.
 
-    To write one: `upper` and `proved`, laws whose profiles are nowhere below and nowhere above, `certain`, the
-    probability of an infinite loss, and what any loss needs; `bracket` certifies.
+    Subclasses define `upper` and `proved`, an upper and a lower bound on the profile, `certain`, the probability of an
+    infinite loss, `bracket`, and the abstract methods of `PrivacyLoss`.
     """
 
     __slots__ = ()
@@ -65,23 +65,23 @@ class RoundedLoss(PrivacyLoss):
     @property
     @abstractmethod
     def upper(self) -> LatticeLoss:
-        """A law whose profile is nowhere below."""
+        """Upper bound on the profile, as a distribution on the grid."""
 
     @property
     @abstractmethod
     def certain(self) -> float:
-        """The probability of an infinite loss, or more, in the worse direction; 0 where there is none."""
+        """Upper bound on the probability of an infinite loss, in the worse direction; 0 if there is none."""
 
     @property
     @abstractmethod
     def proved(self) -> PrivacyLoss:
-        """A law whose profile is nowhere above."""
+        """Lower bound on the profile, as a distribution."""
 
     @labelled
     def epsilon(self, delta: ArrayLike) -> Any:
-        """From the law above; never more than the largest loss.
+        """Epsilon of the upper bound, at most the largest loss.
 
-        Below what the grid leaves out it is `pbdp_epsilon(delta)`, an upper bound from the moments.
+        For delta below the mass that the grid omits: `pbdp_epsilon(delta)`, an upper bound from the moments.
         """
         target = check_probability("delta", delta)
         most = max(self.maximum, self.swapped.maximum)
@@ -101,7 +101,7 @@ class RoundedLoss(PrivacyLoss):
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
         e = check_number("epsilon", epsilon)
-        # masses of the grid add up to one but for their last digits: never below the floor of every profile
+        # Masses on the grid add up to one only up to rounding; no profile is below 1 - e^epsilon.
         return scalar_or_array(np.maximum(as_array(self.upper.delta(e)), -np.expm1(np.minimum(e, 0.0))))
 
     @labelled
@@ -114,7 +114,7 @@ class RoundedLoss(PrivacyLoss):
 
 
 class LossGrid(NamedTuple):
-    """Masses under P at rising multiples of a step, the infinite masses, and how far a loss may have been moved."""
+    """Masses under P at ascending multiples of a step, the infinite masses, and the largest displacement of a loss."""
 
     place: Integers
     mass: Floats
@@ -129,7 +129,7 @@ class LossGrid(NamedTuple):
 
 
 def grid_places(ends: tuple[float, float], step: float) -> Integers:
-    """Multiples of a step from end to end, 0 among them: all of them near 0, and 4,096 to a factor of e far out."""
+    """Multiples of a step between the ends, 0 included: all of them near 0, farther out 4,096 per factor of e."""
     low, high = min(math.floor(ends[0] / step), -1), max(math.ceil(ends[1] / step), 1)
     if high - low <= 2 * DENSE:
         return np.arange(low, high + 1)
@@ -141,7 +141,7 @@ def grid_places(ends: tuple[float, float], step: float) -> Integers:
 
 
 def grid_above(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> LossGrid:
-    """The profile joined by straight lines between grid points: each loss split between its two neighbours."""
+    """Upper bound: the profile interpolated linearly in e^epsilon; each loss is split between two grid points."""
     if isinstance(loss, LatticeLoss):
         return split_atoms(loss, step)
     places = grid_places(ends, step)
@@ -155,12 +155,12 @@ def grid_above(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> Los
 
 
 def _widest(gaps: Floats) -> Floats:
-    """The wider gap next to each point."""
+    """Larger of the two gaps next to each point."""
     return as_array(np.maximum(np.append(gaps, 0.0), np.append(0.0, gaps)))
 
 
 def split_atoms(law: LatticeLoss, step: float) -> LossGrid:
-    """Atoms split between the grid points next to them, so that masses under both hypotheses stay."""
+    """Atoms split between neighbouring grid points, with the masses under both hypotheses preserved."""
     low, over = _placed(law.losses / step)
     up = np.where(over > 0.0, np.expm1(-step * over) / np.expm1(-step), 0.0)
     mass = np.exp(law.log_p)
@@ -172,14 +172,14 @@ def split_atoms(law: LatticeLoss, step: float) -> LossGrid:
 
 
 def _placed(x: Floats) -> tuple[Integers, Floats]:
-    """Grid points at or below, and how far above they are; what is next to a grid point is on it."""
+    """Grid points at or below x and the distances from them; within `ON_GRID` of a grid point the distance is 0."""
     near = np.rint(x)
     near = np.where(np.abs(x - near) <= ON_GRID * np.maximum(1.0, np.abs(x)), near, np.floor(x))
     return near.astype(np.int64), np.maximum(x - near, 0.0) * (np.abs(x - near) > ON_GRID * np.maximum(1.0, np.abs(x)))
 
 
 def compact(grid: LossGrid) -> LossGrid:
-    """Without the grid points that have no mass."""
+    """The grid without points of zero mass."""
     live = grid.mass > 0.0
     return grid._replace(
         place=grid.place[live], mass=grid.mass[live], gap=grid.gap[live] if grid.gap.size else grid.gap
@@ -187,7 +187,7 @@ def compact(grid: LossGrid) -> LossGrid:
 
 
 def grid_below(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> LossGrid:
-    """Neighbouring releases put together until their average ratio is that of a grid point: never more informative."""
+    """Lower bound by post-processing: releases are merged until their mean likelihood ratio is that of a grid point."""
     infinite_q = 0.0
     loss = loss.proved if isinstance(loss, RoundedLoss) else loss
     if isinstance(loss, LatticeLoss):
@@ -201,7 +201,7 @@ def grid_below(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> Los
 
 
 def _binned_laplace(loss: LaplaceLoss, step: float) -> LossGrid:
-    """Releases between the two ends in bins of two steps, whose losses are the grid points between."""
+    """Laplace releases between the atoms in bins of two steps, whose losses are the grid points inside."""
     e, cells = loss.epsilon0, round(loss.epsilon0 / step)
     edges = np.linspace(-e, e, cells + 1)
     mass = np.zeros(2 * cells + 1)
@@ -211,9 +211,9 @@ def _binned_laplace(loss: LaplaceLoss, step: float) -> LossGrid:
 
 
 def _cells(loss: PrivacyLoss, places: Integers, step: float) -> tuple[Floats, Floats]:
-    """Losses and masses under P of the cells between grid points, halves of them, and of all beyond.
+    """Losses and masses under P of half-cells between grid points, and of everything beyond the last.
 
-    A cell whose masses are lost in the last digits of the tails is left out: less is revealed.
+    Cells whose masses are dominated by rounding of the tails are omitted, which reveals less.
     """
     nodes = np.union1d(places, places[:-1] + 0.5 * np.diff(places)) * step
     p, q = (as_array(tail) for tail in loss.tail(nodes))
@@ -228,19 +228,19 @@ def _cells(loss: PrivacyLoss, places: Integers, step: float) -> tuple[Floats, Fl
     with np.errstate(divide="ignore"):
         losses = np.log(cells[0][inside]) - np.log(cells[1][inside])
     edges = nodes[:-1][inside], nodes[1:][inside]
-    losses = np.clip(losses, edges[0], edges[1])  # as they are, but for the last digits
+    losses = np.clip(losses, edges[0], edges[1])  # the mean loss of a cell lies within it, up to rounding
     at, centre = int(np.searchsorted(losses, 0.0)), int(np.searchsorted(nodes, 0.0))
-    nothing = max(1.0 - float(p[centre]) - float(below_p[centre]) - ROOM, 0.0)  # of a loss of 0, on neither side of it
+    # Mass at a loss of exactly 0, which lies in neither tail.
+    nothing = max(1.0 - float(p[centre]) - float(below_p[centre]) - ROOM, 0.0)
     losses, mass = (np.insert(x, at, one) for x, one in ((losses, 0.0), (cells[0][inside], nothing)))
     return np.append(losses, nodes[-1]), np.append(mass, last)
 
 
 def _walk_down(x: Floats, mass: Floats, step: float) -> tuple[Integers, Floats]:
-    """Masses under P at whole numbers, of atoms at rising x: each is an average of atoms above and below it.
+    """Masses under P at whole numbers from atoms at ascending x, each an average of atoms above and below it.
 
-    The chords of the trade-off curve, from its end at level 0 on, whose slopes are those of the grid: what exceeds the
-    slope of the next grid point is balanced by as much of the next atoms as falls short of it. At the other end, where
-    no atoms are left to balance, the last of them are shared out between two grid points.
+    These are chords of the trade-off curve, from level 0 on, with slopes of the grid. Atoms whose ratio exceeds that
+    of the next grid point are balanced by lower ones; the last masses, without lower atoms, are divided between two.
     """
     places, masses, starts = list[int](), list[float](), list[tuple[int, float]]()
     at, size = x[::-1].tolist(), mass[::-1].tolist()
@@ -274,7 +274,7 @@ def _walk_down(x: Floats, mass: Floats, step: float) -> tuple[Integers, Floats]:
         short = excess > 0.0
     for back in range(2, min(LAST_PLACES, len(places)) + 1) if short else ():
         first, rest = starts[-back]
-        if at[first] - at[-1] > 2 * LAST_PLACES:  # single losses far apart, which would be one
+        if at[first] - at[-1] > 2 * LAST_PLACES:  # single losses far apart must not be merged
             break
         if shared := _shared(x[::-1][first:], np.append(rest, mass[::-1][first + 1 :]), step):
             places[-back:], masses[-back:] = shared
@@ -284,9 +284,9 @@ def _walk_down(x: Floats, mass: Floats, step: float) -> tuple[Integers, Floats]:
 
 
 def _shared(x: Floats, mass: Floats, step: float) -> tuple[list[int], list[float]] | None:
-    """Atoms at falling x moved to the two grid points next to their average; None where that would reveal more.
+    """Atoms at descending x moved to the two grid points next to their mean; None if that would reveal more.
 
-    Two points reveal no more if their profile is nowhere above that of the atoms: at these it is enough to look.
+    Two points reveal no more if their profile nowhere exceeds that of the atoms; checking at the atoms suffices.
     """
     q = mass * np.exp(-step * (x - x[0]))
     average = x[0] + math.log(float(mass.sum() / q.sum())) / step
@@ -301,12 +301,12 @@ def _shared(x: Floats, mass: Floats, step: float) -> tuple[list[int], list[float
 
 
 def on_grid(law: LatticeLoss, step: float) -> bool:
-    """True if every loss of a list is a multiple of `step`."""
+    """True if all listed losses are multiples of `step`."""
     return not _placed(law.losses / step)[1].any()
 
 
 def rounded_up(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> LossGrid:
-    """Every loss rounded up to the grid; mass beyond it infinite."""
+    """Losses rounded up to the grid; mass beyond its end becomes infinite loss."""
     if isinstance(loss, LatticeLoss):
         low, over = _placed(loss.losses / step)
         return _listed(low + (over > 0.0), np.exp(loss.log_p), loss.infinite_p)
@@ -317,7 +317,7 @@ def rounded_up(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> Los
 
 
 def rounded_down(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> LossGrid:
-    """Every loss rounded down to the grid; finite mass beyond it at its end."""
+    """Losses rounded down to the grid; finite losses beyond its end are moved to the end."""
     if isinstance(loss, LatticeLoss):
         return _listed(_placed(loss.losses / step)[0], np.exp(loss.log_p), loss.infinite_p)
     places, infinite = grid_places(ends, step), float(loss.tail(np.inf)[0])
@@ -343,7 +343,7 @@ def fits(length: float, step: float) -> bool:
 
 
 def add_masses(a: Floats, b: Floats) -> Floats:
-    """Law of a sum of independent numbers, directly: an FFT would keep only absolute accuracy."""
+    """Masses of a sum of two independent variables by direct convolution; an FFT has absolute accuracy only."""
     i, j = np.flatnonzero(a), np.flatnonzero(b)
     if 100 * i.size * j.size > a.size * b.size or i.size * j.size > MAX_ATOMS:
         return np.convolve(a, b)
@@ -358,7 +358,7 @@ def law_deviation(law: LatticeLoss) -> float:
 
 
 def sum_range(parts: list[tuple[LatticeLoss, int]]) -> float:
-    """Width of the range that a sum of listed losses, each so many times, leaves with e^-42 only; by Chernoff."""
+    """Width of a range outside which a sum of listed losses lies with probability e^-42 per side, by Chernoff."""
     widest = sum(times * float(np.ptp(law.losses)) for law, times in parts)
     scale = math.sqrt(sum(times * law_deviation(law) ** 2 for law, times in parts))
     if scale == 0.0 or widest == 0.0:
@@ -375,12 +375,12 @@ def sum_range(parts: list[tuple[LatticeLoss, int]]) -> float:
 
 
 def edges_of(loss: PrivacyLoss, mass: float = 1e-24) -> tuple[float, float]:
-    """Thresholds beyond which either law has at most `mass`, infinite losses aside."""
+    """Lower and upper threshold beyond which P and Q have at most `mass`, infinite losses excluded."""
     t = np.concatenate([-np.geomspace(800, 1e-9, 5400), np.geomspace(1e-9, 800, 5400)])
 
     def last_live(side: PrivacyLoss) -> float:
         infinite, place = side.tail(np.inf)[0], 0
-        for stride in (100, 1):  # tails fall, and may be long to add up
+        for stride in (100, 1):  # coarse, then fine: tails may be slow to compute
             some = t[place::stride][:100]
             p, q = (as_array(tail) for tail in side.tail(some))
             live = np.flatnonzero(np.maximum(p - infinite, q) > mass)
@@ -390,11 +390,11 @@ def edges_of(loss: PrivacyLoss, mass: float = 1e-24) -> tuple[float, float]:
         return float(t[min(place + 1, t.size - 1)])
 
     high, low = last_live(loss), -last_live(loss.swapped)
-    if high < low:  # every loss is infinite
+    if high < low:  # all losses are infinite
         high = low = 0.0
     return low, max(high, low + 1e-9)
 
 
 def widened(low: Any, high: Any) -> tuple[Any, Any]:
-    """By what rounding may have taken from a sum of some thousands of terms."""
+    """A bracket widened by 1e-12, the rounding error of a sum of some thousands of terms."""
     return scalar_or_array(low * (1.0 - 1e-12)), scalar_or_array(np.minimum(high * (1.0 + 1e-12), 1.0))

@@ -1,6 +1,6 @@
-"""Privacy losses from and to other libraries: loss distributions of dp_accounting, profiles, trade-off curves.
+"""Conversion of privacy losses from and to other libraries: distributions of dp_accounting, profiles, trade-off curves.
 
-None of these libraries is needed to read: their objects are asked for what they hold.
+Reading does not import these libraries: attributes of their objects are used.
 """
 
 from __future__ import annotations
@@ -19,22 +19,21 @@ from adversary.privacy.losses.loss import PrivacyLoss
 
 DIRECTIONS = ("remove", "add")
 LEFT = 1e-18
-"""Where a profile has fallen to this, or falls no further, its nodes end."""
+"""Value of a profile at which its nodes end; they also end where the profile becomes constant."""
 FARTHEST = 700.0
 
 
 def from_pld(pld: Any, direction: str = "remove") -> LatticeLoss:
-    """The loss that a `PrivacyLossDistribution` of dp_accounting holds, in one of its two directions.
+    """Loss from a `PrivacyLossDistribution` of dp_accounting, in one of its two directions.
 
     Parameters
     ----------
-    pld : of dp_accounting, and so of Opacus and JAX-Privacy; composed or not
-    direction : "remove" or "add". A distribution that was rounded up bounds the profile of that direction only; the
-        other has its own
+    pld : distribution of dp_accounting, which Opacus and JAX-Privacy use; composed or not
+    direction : "remove" or "add". A distribution that was rounded up bounds the profile of its own direction only
 
     Returns
     -------
-    LatticeLoss with the same atoms: `delta` is the distribution's own to rounding.
+    LatticeLoss with the same atoms, whose `delta` equals that of the distribution up to rounding.
 
     Raises
     ------
@@ -53,16 +52,16 @@ def from_pld(pld: Any, direction: str = "remove") -> LatticeLoss:
 
 
 def to_pld(loss: PrivacyLoss, interval: float = 1e-4) -> Any:
-    """A loss as a `PrivacyLossDistribution` of dp_accounting, both directions, on its grid.
+    """A `PrivacyLossDistribution` of dp_accounting from a loss, in both directions, on a grid.
 
     Parameters
     ----------
-    loss : of any kind; listed losses are rounded up to the grid, others joined from above between its points
-    interval : distance of the grid's points, nats; losses that are multiples of it are kept as they are
+    loss : any loss; listed losses are rounded up to the grid, others replaced by their upper bound on it
+    interval : spacing of the grid, nats; multiples of it are preserved exactly
 
     Returns
     -------
-    dp_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution, never below the loss's own profile.
+    dp_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution, whose profile is an upper bound.
 
     Raises
     ------
@@ -88,7 +87,7 @@ def _grid(loss: PrivacyLoss, step: float) -> Floats:
 
 @dataclass(frozen=True)
 class _Profile:
-    """The profile of a definition, which is the same in both directions."""
+    """Profile of a definition, symmetric in P and Q."""
 
     of: Callable[[float], float]
 
@@ -104,16 +103,16 @@ class _Profile:
 
 
 def from_delta(function: Callable[[float], float], count: int = 2001) -> LatticeLoss:
-    """A guarantee from its privacy profile, such as that of a measurement of OpenDP.
+    """Loss from a privacy profile, such as that of a measurement of OpenDP.
 
     Parameters
     ----------
-    function : delta of every epsilon >= 0, in [0, 1], never rising; of the worse direction
-    count : points at which it is asked, on each side of 0
+    function : epsilon >= 0 to delta in [0, 1], non-increasing; in the worse direction
+    count : number of points at which the function is evaluated, on each side of 0
 
     Returns
     -------
-    LatticeLoss whose profile meets the function at these points and lies above it between them: more risk.
+    LatticeLoss whose profile equals the function at these points and is an upper bound between them.
 
     >>> import adversary as adv
     >>> profile = from_delta(lambda epsilon: float(adv.GaussianDP(1.0).delta(epsilon)))
@@ -128,17 +127,17 @@ def from_delta(function: Callable[[float], float], count: int = 2001) -> Lattice
 
 
 def from_trade_off(level: ArrayLike, power: ArrayLike) -> LatticeLoss:
-    """A loss from points of its trade-off curve, such as those of riskcal: exact where the curve is straight between.
+    """Loss from points of a trade-off curve, such as those of riskcal; exact for curves linear between the points.
 
     Parameters
     ----------
-    level : false alarm probabilities, rising from 0 to 1
-    power : detections of the best test at each; 1 minus the false negative probability. Concave, from power[0] at
-        level 0 (the probability of a release that settles the question) to 1
+    level : false alarm probabilities, increasing from 0 to 1, (point,)
+    power : power of the best test at each level (1 minus its false negative probability), (point,); concave, from
+        power[0] at level 0 (the probability of an infinite loss) to 1
 
     Returns
     -------
-    LatticeLoss
+    LatticeLoss.
 
     Raises
     ------
@@ -153,7 +152,8 @@ def from_trade_off(level: ArrayLike, power: ArrayLike) -> LatticeLoss:
     if a.ndim != 1 or a.shape != b.shape or a.size < 2 or a[0] != 0.0 or a[-1] != 1.0 or b[-1] != 1.0:
         raise ValueError("level and power must be points of one curve from level 0 to level 1 and power 1")
     q, p = np.append(0.0, np.diff(a)), np.append(b[0], np.diff(b))
-    straight = p[2:] * q[1:-1] <= p[1:-1] * q[2:] + 1e-12  # slopes that fall, up to rounding
+    # Concave: slopes decrease, up to rounding.
+    straight = p[2:] * q[1:-1] <= p[1:-1] * q[2:] + 1e-12
     if (q < 0.0).any() or (p < 0.0).any() or not straight.all() or (p[1:][q[1:] == 0.0] > 0.0).any():
         raise ValueError("level and power must rise along a concave curve")
     return LatticeLoss.from_probs(p, q)

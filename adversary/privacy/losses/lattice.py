@@ -1,6 +1,6 @@
-"""Losses with countably many values.
+"""Privacy losses with countably many values, as lists of atoms with their masses under P and Q.
 
-The pair of pmfs is the object: every statement is a sum of positive terms over its atoms, so nothing cancels.
+All quantities are sums of positive terms over the atoms, without cancellation.
 """
 
 from __future__ import annotations
@@ -30,47 +30,49 @@ from adversary.privacy.losses.derived_answers import Bracket
 from adversary.privacy.losses.loss import Expectation, PrivacyLoss, Route
 
 SUM_TOLERANCE = 1e-9
-"""How far from one the probabilities of a pair may add up; they are rescaled within it."""
+"""Tolerance for the sum of probabilities; within it they are rescaled to one."""
 
 
 MARGIN = 5e-13
-"""Relative margin of a certified answer for the rounding of masses given as double logarithms."""
+"""Relative margin of certified bounds, for rounding in masses given as logarithms in double precision."""
 
 
 _DIGITS = 3e-16
 
 MERGED = 3e-14
-"""Losses this close, relative to 1 + |loss|, are one; to what they are off by and |loss|, where that is less than 1."""
+"""Relative distance, to 1 + |loss|, within which losses are merged; for losses below 1, relative to their own size."""
 
 _NEGLIGIBLE = -745.0
 
 Atoms = tuple[Floats, Floats, Floats]
-"""Losses, and their log masses under P and under Q."""
+"""Losses, log masses under P, log masses under Q."""
 
 
 FAR = 11_000.0
-"""Nats whose power of e extended precision still holds; farther out delta is bounded by P(L > epsilon)."""
+"""Nats whose exponential is within the range of extended precision; beyond, delta is bounded by P(L > epsilon)."""
 
 
 @dataclass(frozen=True, eq=False)
 class LatticeLoss(PrivacyLoss):
-    """A loss with countably many values: `losses` ascending, log masses under P and Q, and the two infinite masses.
+    """Privacy loss with countably many values, as a list of atoms.
 
     Parameters
     ----------
-    losses, log_p, log_q : arrays of one length; losses in nats
-    infinite_p : P's mass where Q has none (L = +inf)
-    infinite_q : Q's mass where P has none (L = -inf)
-    bounded : True only if no release has a finite loss beyond the atoms, at either end: then the last atom is the
-        `maximum`. False if losses run on, or may, and only masses below exp(-745) were left out: then `maximum` is
-        infinite, and nothing is guaranteed with failure 0
-    blur : by how much a loss may be off, relative to 1 + |loss|
-    parts : the losses of other kinds this law was listed from, so that more can be composed in any order
-    rounded : True when losses were moved to a grid, so that Q's masses, p e^-loss, need not add up to one
+    losses : values in nats, ascending, (atom,)
+    log_p, log_q : log masses under P and under Q, (atom,)
+    infinite_p : mass under P of releases that are impossible under Q (L = +inf)
+    infinite_q : mass under Q of releases that are impossible under P (L = -inf)
+    bounded : True if no finite loss lies beyond the atoms, at either end, so that the last atom is the `maximum`. False
+        if masses below exp(-745) were omitted beyond them: then `maximum` is infinite, and there is no bound with
+        failure probability 0
+    rounded : True if losses were rounded to a grid, so that Q's masses, p e^-loss, need not add up to one
+    blur : rounding error of the losses, relative to 1 + |loss|
+    parts : the losses whose sum was listed here, so that further composition does not depend on the order
 
     Raises
     ------
-    ValueError : arrays of several lengths, losses that do not rise, NaN, masses that do not add up to one within 1e-9
+    ValueError : arrays of several lengths, losses that are not ascending, NaN, or masses that do not add up to one
+        within 1e-9
     """
 
     losses: Floats
@@ -94,7 +96,8 @@ class LatticeLoss(PrivacyLoss):
         if not np.all(self.losses[1:] > self.losses[:-1]):  # NaN included
             raise ValueError("losses must rise: sort them and merge equal ones, or use from_probs")
         for name, log_mass, infinite in (("p", self.log_p, self.infinite_p), ("q", self.log_q, self.infinite_q)):
-            with np.errstate(over="ignore"):  # of losses moved to a grid, far below 0
+            # Losses far below 0 that were rounded to a grid may overflow under Q.
+            with np.errstate(over="ignore"):
                 total = float(np.exp(log_mass).sum()) + infinite
             if not (abs(total - 1.0) <= SUM_TOLERANCE or (self.rounded and total >= 0.0)):
                 raise ValueError(f"the masses of {name}, the infinite one included, must add up to 1, got {total}")
@@ -109,7 +112,7 @@ class LatticeLoss(PrivacyLoss):
 
     @classmethod
     def from_log_probs(cls, log_p: Floats, log_q: Floats, *, bounded: bool = True) -> Self:
-        """From the log probabilities of each outcome under P and under Q; labelled outcomes are paired by label."""
+        """Loss from log probabilities of outcomes under P and under Q, (outcome,); labelled outcomes are aligned."""
         log_p, log_q = map(as_array, paired_arrays({"log_p": log_p, "log_q": log_q}))
         if log_p.shape != log_q.shape:
             raise ValueError(f"log_p and log_q must list the same outcomes, got {log_p.size} and {log_q.size}")
@@ -121,17 +124,17 @@ class LatticeLoss(PrivacyLoss):
 
     @classmethod
     def from_losses(cls, losses: Floats, log_p: Floats, log_q: Floats) -> Self:
-        """From losses known to their last digit: differences of log probabilities cancel where losses are tiny."""
+        """Loss from exact values of L, which differences of log probabilities would lose for tiny losses."""
         losses, log_p, log_q = map(as_array, paired_arrays({"losses": losses, "log_p": log_p, "log_q": log_q}))
         return cls(*merged_within(losses, log_p, log_q, min(1.0, _largest(losses)))[0], blur=0.0)
 
     @classmethod
     def from_probs(cls, p: ArrayLike, q: ArrayLike) -> Self:
-        """From the probabilities of the same outcomes under P and under Q; labelled outcomes are paired by label.
+        """Loss from probabilities of outcomes under P and under Q, (outcome,); labelled outcomes are aligned.
 
         Raises
         ------
-        ValueError : of two lengths, outside [0, 1], not adding up to one within 1e-9, or with other labels
+        ValueError : different lengths or labels, values outside [0, 1], or sums that differ from one by more than 1e-9
 
         >>> LatticeLoss.from_probs([0.95, 0.05, 0.0], [0.95, 0.0, 0.05]).pbdp_epsilon(0.05)
         inf
@@ -144,9 +147,11 @@ class LatticeLoss(PrivacyLoss):
 
     @cached_property
     def _tails(self) -> tuple[NDArray[np.longdouble], ...]:
-        """Masses at and beyond each atom under P and Q, and the sums over j > k of
-        P(L >= l_j) (exp(-l_(j-1)) - exp(-l_j)); the finite part, with 0 behind the last. Extended precision keeps
-        both the range and the last digits."""
+        """Masses at and beyond each atom under P and under Q, and sums over j > k of
+        P(L >= l_j) (exp(-l_(j-1)) - exp(-l_j)), each followed by 0; infinite losses excluded.
+
+        Extended precision is needed for the range of exponents and the last digits.
+        """
         losses = self.losses.astype(np.longdouble)
         p, q = (_behind(np.exp(mass.astype(np.longdouble))) for mass in (self.log_p, self.log_q))
         sizes = np.exp(np.minimum(-losses[:-1], FAR))
@@ -154,20 +159,20 @@ class LatticeLoss(PrivacyLoss):
         return p, q, np.append(_behind(steps), np.zeros(min(1, self.losses.size), np.longdouble))
 
     def past_ties(self, threshold: Floats) -> Floats:
-        """Threshold raised by the rounding error, so that ties do not exceed it; below the next atom, `MERGED` away."""
+        """Threshold plus the rounding error, so that ties do not exceed it; the margin stays below `MERGED`."""
         return past_ties(threshold, min(self.blur, MERGED / 8.0) * (1.0 + np.minimum(np.abs(threshold), 1e300)))
 
     @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
         first = np.searchsorted(self.losses, self.past_ties(check_number("threshold", threshold)), side="right")
         p, q, _ = self._tails
-        # L = -inf, possible under Q only, is never above a threshold
+        # L = -inf, possible under Q only, never exceeds a threshold.
         beyond_p = np.minimum(as_array(p[first]) + self.infinite_p, 1.0)
         return scalar_or_array(beyond_p), scalar_or_array(np.minimum(as_array(q[first]), 1.0))
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
-        """Sum of P(L = l) (1 - e^(epsilon - l)) over l > epsilon, and the infinite mass: positive terms only."""
+        """Sum of P(L = l) (1 - e^(epsilon - l)) over l > epsilon, plus the infinite mass; all terms are positive."""
         e = check_number("epsilon", epsilon).astype(np.longdouble)
         first = np.searchsorted(self.losses, as_array(e), side="right")
         p, _, excess = self._tails
@@ -179,7 +184,7 @@ class LatticeLoss(PrivacyLoss):
 
     @property
     def bracket(self) -> Bracket:
-        """A margin for rounding: of the masses, and of the losses, which moves delta by e^epsilon Q(L >= epsilon)."""
+        """Values with a margin for rounding in masses and losses; the slope of delta is e^epsilon Q(L >= epsilon)."""
 
         def delta(epsilon: ArrayLike) -> tuple[Any, Any]:
             e, value = np.clip(as_array(epsilon), -1e300, 1e300), as_array(self.delta(epsilon))
@@ -198,7 +203,7 @@ class LatticeLoss(PrivacyLoss):
 
     @property
     def fingerprint(self) -> tuple[Any, ...]:
-        """Equal for laws of the same numbers."""
+        """Key that is equal for losses with identical numbers."""
         arrays = tuple(x.tobytes() for x in (self.losses, self.log_p, self.log_q))
         return *arrays, self.infinite_p, self.infinite_q, self.bounded, self.rounded, self.blur
 
@@ -208,7 +213,7 @@ class LatticeLoss(PrivacyLoss):
 
     @cached_property
     def corners(self) -> tuple[Floats, Floats]:
-        """(level, power) at the corners of the trade-off, from the largest loss down; randomised ties join them."""
+        """(level, power) at the corners of the trade-off, from the largest loss down; linear between them."""
         p, q, _ = self._tails
         level = np.concatenate([as_array(q[::-1]), [1.0]])
         power = np.concatenate([as_array(p[::-1]) + self.infinite_p, [1.0]])
@@ -216,14 +221,15 @@ class LatticeLoss(PrivacyLoss):
 
     @labelled
     def power(self, level: ArrayLike) -> Any:
-        """The trade-off itself, linear between its corners (a test randomises inside an atom)."""
+        """Exact trade-off, linear between its corners, where the test randomises at one atom."""
         a = check_probability("level", level)
         return scalar_or_array(np.where(a > 0.0, np.interp(a, *self.corners), self.infinite_p))
 
     @labelled
     def level(self, power: ArrayLike) -> Any:
         corner_level, corner_power = self.corners
-        possible = np.flatnonzero(np.isfinite(self.log_p))  # below the first of them level rises for nothing
+        # Below the first atom possible under P the level increases without an increase of power.
+        possible = np.flatnonzero(np.isfinite(self.log_p))
         last = self.losses.size - int(possible[0]) if possible.size else 0
         r = check_probability("power", power)
         level = np.interp(r, np.append(corner_power[:last], 1.0), corner_level[: last + 1])
@@ -249,7 +255,8 @@ class LatticeLoss(PrivacyLoss):
         moment = float(np.logaddexp.reduce(self.log_p + order * self.losses))
         if self.rounded or order <= 0.0 or moment > 1e-3:
             return moment
-        terms = _weighed_excess(self.log_q, (order + 1.0) * self.losses)  # of a positive sum, as both laws add up to 1
+        # E_Q of e^((s + 1) L) - 1 - (s + 1)(e^L - 1), a sum of positive terms, as both distributions add up to 1.
+        terms = _weighed_excess(self.log_q, (order + 1.0) * self.losses)
         terms = terms - (order + 1.0) * _weighed_excess(self.log_q, self.losses)
         return float(np.log1p(np.maximum(terms, 0.0).sum() + order * self.infinite_q))
 
@@ -273,22 +280,21 @@ class LatticeLoss(PrivacyLoss):
 
 
 def _weighed_excess(log_mass: Floats, x: Floats) -> Floats:
-    """Masses times e^x - 1 - x, where mass e^x is in range even if e^x is not."""
+    """Mass times (e^x - 1 - x), without overflow if mass e^x is representable."""
     near, mass = np.clip(x, -1.0, 1.0), np.exp(log_mass)
     return np.where(x == near, mass * exponential_excess(near), np.exp(log_mass + x) - mass * (1.0 + x))
 
 
 def merge_atoms(losses: Floats, log_p: Floats, log_q: Floats) -> Atoms:
-    """`merged_within`, without the step."""
+    """Atoms of `merged_within`."""
     return merged_within(losses, log_p, log_q)[0]
 
 
 def merged_within(losses: Floats, log_p: Floats, log_q: Floats, unit: float = 1.0) -> tuple[Atoms, float]:
-    """Finite atoms sorted by loss, those within MERGED (unit + |loss|) of the one before merged; and the largest step
-    between merged ones, relative to unit + |loss|.
+    """Finite atoms sorted by loss, with neighbours within MERGED (unit + |loss|) merged; and the largest merged gap.
 
-    Atoms below exp(-745) under both laws are dropped, except the least and the largest loss, which decide what is
-    certain.
+    The gap is relative to unit + |loss|. Atoms below exp(-745) under both P and Q are dropped, except the smallest and
+    the largest loss, which determine the certain bounds.
     """
     possible = np.maximum(log_p, log_q) > -np.inf
     losses, log_p, log_q = losses[possible], log_p[possible], log_q[possible]
@@ -307,9 +313,10 @@ def merged_within(losses: Floats, log_p: Floats, log_q: Floats, unit: float = 1.
 
 
 def convolve_lattices(a: LatticeLoss, b: LatticeLoss) -> LatticeLoss:
-    """The loss of two independent releases: every pair of atoms."""
+    """Loss of two independent releases, from all pairs of atoms."""
     off = max(a.blur, b.blur)
-    unit = min(1.0, _largest(a.losses) + _largest(b.losses) + off / _DIGITS)  # what equal sums differ by, in digits
+    # Equal sums of losses differ by rounding of this size, in units of _DIGITS.
+    unit = min(1.0, _largest(a.losses) + _largest(b.losses) + off / _DIGITS)
     both = (a.losses, b.losses), (a.log_p, b.log_p), (a.log_q, b.log_q)
     losses, log_p, log_q = (np.add.outer(x, y).ravel() for x, y in both)
     atoms, spread = merged_within(losses, log_p, log_q, unit)
@@ -328,7 +335,7 @@ def _largest(losses: Floats) -> float:
 
 
 def either(chances: Iterable[float]) -> float:
-    """Probability that at least one of some independent events happens."""
+    """Probability of at least one of several independent events."""
     return reduce(lambda a, b: a + b - a * b, chances, 0.0)
 
 
@@ -362,7 +369,7 @@ def repeat_product[T](base: T, times: int, unit: T, together: Callable[[T, T], T
 
 
 NOTHING = LatticeLoss(np.zeros(1), np.zeros(1), np.zeros(1))
-"""The loss of no release at all: 0."""
+"""Loss of no release: 0 with certainty."""
 
 
 def _pmf(name: str, law: ArrayLike) -> Floats:
@@ -374,5 +381,5 @@ def _pmf(name: str, law: ArrayLike) -> Floats:
 
 
 def _behind(mass: NDArray[np.longdouble]) -> NDArray[np.longdouble]:
-    """Sums from each entry to the end, with 0 behind the last."""
+    """Sums from each entry to the end, followed by 0."""
     return np.append(np.cumsum(mass[::-1])[::-1], np.zeros(1, np.longdouble))

@@ -1,8 +1,8 @@
-"""The law of the privacy loss L = log P(release) / Q(release) for one pair, P (target in) against Q (out).
+"""Privacy loss L = log P(release) / Q(release) of one pair of hypotheses, P (target in) against Q (target out).
 
-Two tails and an expectation are enough: the profile, the trade-off, bounds on beliefs, the law of the posterior and
-checks of a promise are derived from them. Infinite losses are explicit masses, and tails keep relative accuracy down to
-exp(-745).
+Subclasses define two tails and an expectation. Profile, trade-off, bounds on beliefs, distribution of the posterior and
+checks of a guarantee are derived from them. Infinite losses are explicit masses, and tails have relative accuracy down
+to exp(-745).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Expectation = Callable[[Floats], Floats]
 
 
 class Route(StrEnum):
-    """The ways in which losses come to their numbers."""
+    """Methods of computation of a privacy loss."""
 
     FORMULA = "formula"
     LISTED = "listed"
@@ -53,21 +53,21 @@ class Route(StrEnum):
 
 
 class PrivacyLoss(Guarantee):
-    """Law of L under P and under Q.
+    """Distribution of the privacy loss L under P and under Q.
 
-    To write one: `tail(threshold)` = (P(L > t), Q(L > t)) with infinite mass included, `expect(function)` =
-    (E under P, E under Q) for a function that accepts infinite losses, `log_moment(order)` = log E_P[e^(order L)],
-    and `swapped`, the loss of Q against P. `LatticeLoss` is the example to read.
+    Subclasses define `tail(threshold)` = (P(L > t), Q(L > t)), infinite losses included; `expect(function)` = (E under
+    P, E under Q) of a function that accepts infinite losses; `log_moment(order)` = log E_P[e^(order L)]; `maximum`; and
+    `swapped`, the loss of Q against P. `LatticeLoss` is an example.
     """
 
     __slots__ = ()
 
     definition = name = "privacy loss"
-    meaning = "L = log(P / Q) at the release, its law known exactly or bounded from above."
+    meaning = "L = log(P / Q) at the release, its distribution known exactly or bounded from above."
 
     @abstractmethod
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
-        """(P(L > threshold), Q(L > threshold)), strictly: losses tied with the threshold count as equal."""
+        """(P(L > threshold), Q(L > threshold)); losses equal to the threshold up to rounding do not exceed it."""
 
     @abstractmethod
     def expect(self, function: Expectation) -> tuple[Any, Any]:
@@ -75,17 +75,18 @@ class PrivacyLoss(Guarantee):
 
     @abstractmethod
     def log_moment(self, order: float) -> float:
-        """log E_P[exp(order L)], in nats; infinite when P has mass at an infinite loss and order > 0."""
+        """log E_P[exp(order L)], in nats; infinite if P has mass at an infinite loss and order > 0."""
 
     def past_ties(self, threshold: Floats) -> Floats:
-        """Threshold raised by the rounding error, so that ties do not exceed it; some laws have a wider margin."""
+        """Threshold plus the rounding error of losses, so that ties do not exceed it; subclasses may widen it."""
         return past_ties(threshold)
 
     def tail_from(self, threshold: ArrayLike) -> tuple[Any, Any]:
-        """(P(L >= threshold), Q(L >= threshold)): a tail of what ties with the threshold and of all above."""
+        """(P(L >= threshold), Q(L >= threshold)): the tail that includes ties with the threshold."""
         t = check_number("threshold", threshold)
         with np.errstate(invalid="ignore"):
-            least = t - 2.0 * (self.past_ties(t) - t)  # twice, as `tail` goes past ties from there
+            # Twice the margin: `tail` adds it once.
+            least = t - 2.0 * (self.past_ties(t) - t)
         return self.tail(np.where(np.isfinite(t), least, t))
 
     @property
@@ -95,7 +96,7 @@ class PrivacyLoss(Guarantee):
 
     @property
     def directions(self) -> tuple[PrivacyLoss, ...]:
-        """Itself and the loss of Q against P, once where they are one."""
+        """The loss and its `swapped`; one of them if they are the same object."""
         return (self,) if self.swapped is self else (self, self.swapped)
 
     @property
@@ -110,32 +111,32 @@ class PrivacyLoss(Guarantee):
 
     @property
     def summands(self) -> tuple[PrivacyLoss, ...]:
-        """Losses of independent releases that it is the sum of, as far as it knows: itself, unless a leaf says more."""
+        """Losses of independent releases whose sum this is; by default the loss itself."""
         return (self,)
 
     @property
     def corners(self) -> tuple[Floats, Floats] | None:
-        """(level, power) at the corners of a trade-off that is straight between them; None of any other."""
+        """(level, power) at the corners of a piecewise linear trade-off; otherwise None."""
         return None
 
     @property
     def law(self) -> PrivacyLoss:
-        """The law that answers: itself, unless a leaf has chosen one by cost."""
+        """The representation used for computation: itself, unless a subclass chooses one by cost."""
         return self
 
     @property
     def route(self) -> Route:
-        """The way in which the law that answers comes to its numbers."""
+        """Method of computation."""
         return Route.FORMULA
 
     @property
     def rough(self) -> PrivacyLoss:
-        """This law, or where each query is slow one above it, `ROUGH` wide: for thousands of queries."""
+        """Version for thousands of queries: the loss itself or, if queries are slow, a bracket of width `ROUGH`."""
         return self
 
     @property
     def reach(self) -> float:
-        """A loss beyond which the profile has fallen to its end, or below 1e-18."""
+        """Loss in nats beyond which the profile is within 1e-18 of its limit."""
         e = np.geomspace(1e-9, 700.0, 300)
         law = self.rough
         live = np.flatnonzero(law.delta(e) > law.delta(700.0) + 1e-18)
@@ -143,12 +144,12 @@ class PrivacyLoss(Guarantee):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """None: a loss is a law."""
+        """Empty: a loss is a distribution, without parameters."""
         return {}
 
     @property
     def bracket(self) -> Bracket:
-        """Certified (lower, upper) answers; the two agree for every loss whose law is exact."""
+        """Certified (lower, upper) bounds; equal for exact losses."""
         return Bracket(
             self,
             of_delta=lambda epsilon: (self.delta(epsilon),) * 2,
@@ -162,7 +163,7 @@ class PrivacyLoss(Guarantee):
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
-        """P(L > epsilon) - e^epsilon Q(L > epsilon), of P against Q."""
+        """Privacy profile of P against Q: P(L > epsilon) - e^epsilon Q(L > epsilon)."""
         e = check_number("epsilon", epsilon)
         p, q = self.tail(e)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -171,9 +172,9 @@ class PrivacyLoss(Guarantee):
 
     @labelled
     def probabilistic_delta(self, epsilon: ArrayLike) -> Any:
-        """Smallest delta with (epsilon, delta)-probabilistic DP of the release itself: P(|L| > epsilon), worse truth.
+        """Smallest delta with (epsilon, delta)-probabilistic DP: P(|L| > epsilon) under the worse hypothesis.
 
-        Not proof against post-processing; `pbdp_delta` is.
+        It holds for the release itself and does not survive post-processing; `pbdp_delta` does.
         """
         e = check_non_negative("epsilon", epsilon, finite=False)
         above, below = self.tail(e), self.swapped.tail(e)
@@ -181,27 +182,27 @@ class PrivacyLoss(Guarantee):
 
     @labelled
     def probabilistic_epsilon(self, delta: ArrayLike) -> Any:
-        """Smallest epsilon with (epsilon, delta)-probabilistic DP of the release itself; inf where there is none."""
+        """Smallest epsilon with (epsilon, delta)-probabilistic DP of the release itself; inf if there is none."""
         target = np.ravel(check_probability("delta", delta))
         epsilon = solve_decreasing_each(lambda e: np.asarray(self.probabilistic_delta(e)) - target, target.size)
         return scalar_or_array(epsilon.reshape(np.shape(delta)))
 
     def posterior(self, prior: ArrayLike) -> PosteriorLaw:
-        """Law of the posterior of a reader with this prior (or these) who knows everything but the target."""
+        """Distribution of the posterior of an adversary who knows everything except the target, per prior."""
         return PosteriorLaw(self, prior)
 
     def test(self, level: float) -> LikelihoodRatioTest:
-        """The best test of "in" against "out" whose probability of a false alarm is `level`: threshold, tie, power.
+        """Likelihood ratio test of "in" against "out" with false alarm probability `level`.
 
         >>> from adversary.privacy.losses import LatticeLoss
-        >>> found = LatticeLoss.from_probs([0.75, 0.25], [0.25, 0.75]).test(0.1)
-        >>> round(found.threshold, 6), round(found.tie, 6), round(found.power, 6)
+        >>> test = LatticeLoss.from_probs([0.75, 0.25], [0.25, 0.75]).test(0.1)
+        >>> round(test.threshold, 6), round(test.tie, 6), round(test.power, 6)
         (1.098612, 0.4, 0.3)
         """
         return likelihood_ratio_test(self, level)
 
     def sample_size(self, power: float, level: float) -> float:
-        """Smallest number of independent releases with which a test of this level has this power; inf if none has.
+        """Smallest number of independent releases for which a test of this level has this power; inf if none has.
 
         >>> from adversary.privacy.losses import GaussianLoss
         >>> GaussianLoss(0.1).sample_size(power=0.8, level=0.05)
@@ -210,9 +211,9 @@ class PrivacyLoss(Guarantee):
         return sample_size(self, power, level)
 
     def log_level(self, power: float) -> float:
-        """Also where the level is too small for a double: the best that a Renyi divergence of any order says of it.
+        """Log of `profile_level`; if that underflows, the best lower bound from Renyi divergences D of all orders.
 
-        power^alpha level^(1 - alpha) is at most e^((alpha - 1) D), of every order alpha = 1 + s.
+        power^alpha level^(1 - alpha) <= e^((alpha - 1) D) for every order alpha = 1 + s.
         """
         log_level = super().log_level(power)
         if log_level > -np.inf or power == 0.0:
@@ -250,7 +251,7 @@ class PrivacyLoss(Guarantee):
 
     @elementwise
     def loss_bound(self, failure: float) -> float:
-        """Worse of the two directions, from the profile (quantiles of L would not survive post-processing)."""
+        """Bound from the profile, worse direction; quantiles of L would not survive post-processing."""
         chance = float(check_probability("failure", failure))
         if chance not in self._bounds:
             bounds = (min(side.maximum, loss_bound_from_profile(side, chance)) for side in self.directions)
@@ -259,15 +260,15 @@ class PrivacyLoss(Guarantee):
 
     @cached_property
     def _bounds(self) -> dict[float, float]:
-        """`loss_bound` of failures asked before: every text about a law asks it again."""
+        """Cache of `loss_bound` by failure probability, since reports request the same bound repeatedly."""
         return {}
 
     def group(self, size: int) -> Guarantee:
-        """A chain of `size` pairs like this one; `plan.privacy_loss(records=size)` is sharper where it can be asked."""
+        """Guarantee of `size` steps with this loss; `plan.privacy_loss(records=size)` is sharper if there is a plan."""
         return self if check_whole("size", size, minimum=1) == 1 else group_of(self, int(size))
 
     def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
-        """True if the profile of `loss` is nowhere above this one's, in either direction."""
+        """True if the profile of `loss` nowhere exceeds this one, in both directions."""
         reach = min(60.0, max(self.maximum, loss.maximum, 1e-12))
         e = np.linspace(-reach, reach, 801)
         return all(
@@ -277,9 +278,9 @@ class PrivacyLoss(Guarantee):
 
 
 class Attained(Guarantee):
-    """A definition whose worst pair attains all that it allows: tests are told what that pair tells.
+    """Guarantee that its worst pair attains: profile and trade-off are those of the pair.
 
-    To write one: `worst_pair` and what `Guarantee` asks for, but not `delta`.
+    Subclasses define `worst_pair` and the abstract methods of `Guarantee` except `delta`.
     """
 
     __slots__ = ()
@@ -321,7 +322,7 @@ def check_guarantee(name: str, x: Any) -> Guarantee:
 
     Raises
     ------
-    TypeError : not a Guarantee; the message says how to get one from noise
+    TypeError : not a Guarantee; for a mechanism the message names the method that returns one
     """
     if not isinstance(x, Guarantee):
         raise TypeError(f"{name} must be a Guarantee, got {x!r}{way_to_loss(x)}")
@@ -329,12 +330,12 @@ def check_guarantee(name: str, x: Any) -> Guarantee:
 
 
 def way_to_loss(x: Any, name: str = "") -> str:
-    """Hint that ends an error message: how to get a privacy loss from a definition or from noise.
+    """Suffix of an error message: the attribute of a definition or mechanism that returns a privacy loss.
 
     Parameters
     ----------
     x : the object given instead of a loss
-    name : attribute that was asked of it, if any
+    name : attribute that was requested, if any
 
     Returns
     -------

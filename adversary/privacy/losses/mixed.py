@@ -1,4 +1,4 @@
-"""Sums of a lattice loss and a loss of another kind, exactly: a mixture of the other law, shifted by every atom."""
+"""Exact sum of a lattice loss and a loss of another kind: a mixture of the other, shifted by each atom."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ from adversary.privacy.profiles import area_under, level_from_profile
 
 @dataclass(frozen=True, eq=False)
 class MixedLoss(PrivacyLoss):
-    """Sum of a lattice loss and another: for every atom the other law, shifted; all terms positive."""
+    """Sum of a lattice loss and another loss: a mixture over atoms of the other distribution, shifted.
+
+    All terms are positive, so that relative accuracy is preserved.
+
+    Parameters
+    ----------
+    lattice : loss whose atoms are the mixture components
+    other : any other loss
+    """
 
     lattice: LatticeLoss
     other: PrivacyLoss
@@ -65,7 +73,7 @@ class MixedLoss(PrivacyLoss):
 
     @property
     def bracket(self) -> Bracket:
-        """The profile from that of the other law; power and tails are exact where the other's are."""
+        """Certified profile from that of the other loss; power and tails are as exact as the other's."""
 
         def delta(epsilon: ArrayLike) -> tuple[Any, Any]:
             ends = self.other.bracket.delta(self._shifts(as_array(epsilon)))

@@ -1,9 +1,10 @@
-"""Very many releases alike: their law by squares, on a grid that is made coarser as the law gets wider.
+"""Composition of very many identical releases by repeated squaring, on a grid whose spacing grows with the sum.
 
-A law on a grid of spacing s moves to one of 2 s so that its profile falls nowhere: an atom between two points l - s and
-l + s of the coarse grid is split between them, e^s / (1 + e^s) of its mass upwards. The masses under both hypotheses
-stay, and the profile, convex in e^epsilon, is joined by chords. A split adds at most s^2 to the variance of a loss
-whose standard deviation is hundreds of s, and as both grow alike with the number of releases, so little in all.
+A distribution on a grid of spacing s is moved to spacing 2 s without decreasing its profile: an atom l between two
+coarse grid points l - s and l + s is split between them, with the share e^s / (1 + e^s) moved up. The masses under both
+hypotheses are preserved, and the profile, convex in e^epsilon, is replaced by chords. A split adds at most s^2 to the
+variance of a loss whose standard deviation is hundreds of s. Both grow in proportion to the number of releases, so the
+relative error remains small.
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ from adversary.privacy.losses.lattice import LatticeLoss, either, merge_atoms, r
 from adversary.privacy.losses.loss import PrivacyLoss
 
 MANY = 2**18
-"""Releases beyond which a law that adds up by no formula is followed on a grid that grows with them."""
+"""Number of releases from which a loss without a formula is composed on a growing grid."""
 
 FEWER = 2**16
-"""Of so many of them the law below is computed."""
+"""Number of releases from which the lower bound is computed."""
 
 _BINS = 4096
 _TOP, _BOTTOM = 1e-290, 1e-25
-"""Mass that may be counted as certain to tell, at the upper end of a law, and as of a larger loss, at its lower end."""
+"""Mass at the upper end that is moved to infinite loss; mass at the lower end that is moved up to a larger loss."""
 
 
 @dataclass(frozen=True, eq=False)
 class RepeatedLoss(RoundedLoss):
-    """Sum of so many independent losses alike, each with few values or listed on a grid.
+    """Sum of very many independent, identical losses, bounded on a grid.
 
     Parameters
     ----------
-    loss : of one release
+    loss : loss of one release
     times : number of releases
-    fewer : the loss of `FEWER` of them: what is certified from below, as one more release never helps less
+    fewer : loss of `FEWER` releases, a lower bound, because further releases never reveal less
     """
 
     loss: PrivacyLoss
@@ -104,7 +105,7 @@ class RepeatedLoss(RoundedLoss):
 
 
 class Dense(NamedTuple):
-    """Masses under P at whole multiples of a step, from `first` on, and the infinite masses."""
+    """Masses under P at consecutive multiples of a step, from `first` on, and the infinite masses."""
 
     first: int
     mass: Floats
@@ -120,7 +121,7 @@ class _Law(NamedTuple):
 
 
 def _dense(loss: PrivacyLoss, step: float) -> Dense:
-    """One loss on the grid, every point between its ends listed."""
+    """One loss on the grid, with all grid points between its ends."""
     grid = grid_above(loss, edges_of(loss.rough), step)
     first = int(grid.place[0]) if grid.place.size else 0
     mass = np.bincount(grid.place - first, grid.mass, minlength=1)
@@ -128,7 +129,7 @@ def _dense(loss: PrivacyLoss, step: float) -> Dense:
 
 
 def _step(loss: PrivacyLoss) -> float:
-    """Spacing on which the loss lives, where it is listed on few points alike; else of a fine grid from end to end."""
+    """Spacing of the grid: the smallest gap of a short list of losses, otherwise 1/4096 of the range."""
     low, high = edges_of(loss.rough)
     fine = (high - low) / _BINS
     law = loss.law
@@ -139,7 +140,7 @@ def _step(loss: PrivacyLoss) -> float:
 
 
 def _added(one: _Law, other: _Law, step: float) -> _Law:
-    """The law of the sum, on a grid of at most so many points."""
+    """Distribution of the sum, on a grid of at most `_BINS` points."""
     level = max(one.level, other.level)
     a, b = (_coarsened(law, level, step) for law in (one, other))
     infinite = either([a.infinite_p, b.infinite_p]), either([a.infinite_q, b.infinite_q])
@@ -164,8 +165,8 @@ def _coarsened(law: _Law, level: int, step: float) -> Dense:
 
 
 def _trimmed(grid: Dense) -> Dense:
-    """Without what weighs next to nothing at either end, towards more risk; all masses together one, as squares would
-    multiply what rounding leaves of it."""
+    """Distribution without negligible masses at both ends, which are moved up; normalised, since squaring would
+    multiply rounding errors of the total."""
     above, below = np.cumsum(grid.mass[::-1])[::-1], np.cumsum(grid.mass)
     last = int(np.flatnonzero(above > _TOP)[-1]) if (above > _TOP).any() else 0
     first = min(int(np.flatnonzero(below > _BOTTOM)[0]) if (below > _BOTTOM).any() else 0, last)

@@ -1,7 +1,7 @@
-"""Amplification by sampling: the loss of a mechanism that sees a random sample of the records.
+"""Privacy amplification by sampling: the loss of a mechanism applied to a random sample of the records.
 
-Whoever does not know whether the target was sampled compares the release with and without the target in the population:
-it is sampled with probability q, so the pair is q P + (1 - q) Q against Q, and L becomes log(1 - q + q e^L).
+An adversary who does not know whether the target was sampled compares populations with and without the target, which is
+sampled with probability q. The pair is q P + (1 - q) Q against Q, and the loss L becomes log(1 - q + q e^L).
 """
 
 from __future__ import annotations
@@ -34,28 +34,29 @@ from adversary.privacy.losses.loss import Expectation, PrivacyLoss, Route
 from adversary.privacy.profiles import delta_at_negative
 
 SCHEMES = ("poisson", "without replacement")
+# Above 30 nats, log(1 + (e^x - 1) / q) = x - log(q) to double precision.
 _LARGE = 30.0
 
 MOST_TERMS = 4096.0
-"""Largest order of a moment that is added up term by term."""
+"""Largest order of a moment computed by the binomial theorem."""
 
 
 def sampled_loss(loss: PrivacyLoss, rate: float, scheme: str = "poisson") -> PrivacyLoss:
-    """The loss of the same mechanism run on a random sample, to an adversary who does not know who was sampled.
+    """Loss of a mechanism run on a random sample, for an adversary who does not know the sample.
 
     Parameters
     ----------
-    loss : of the mechanism on the sample; of neighbours with and without one record for "poisson", of neighbours that
-        differ in one record for "without replacement"
+    loss : loss of the mechanism on the sample: for "poisson", of neighbours with and without one record; for "without
+        replacement", of neighbours that differ in one record
     rate : probability q in (0, 1] that a record is sampled
     scheme : "poisson", every record independently: q P + (1 - q) Q against Q; or "without replacement", a sample of
         fixed size: the profile q delta(log(1 + (e^epsilon - 1) / q)) in both directions
 
     Returns
     -------
-    PrivacyLoss: for Poisson sampling exact, a LatticeLoss where the loss is listed and a SampledLoss elsewhere; without
-    replacement a FixedSampleLoss, whose profile is exact and whose sums are certified from both sides. The
-    `posterior(prior)` of either is the law of the posterior of this adversary
+    PrivacyLoss. For Poisson sampling it is exact: a LatticeLoss if the loss is listed, otherwise a SampledLoss. Without
+    replacement it is a FixedSampleLoss, whose profile is exact and whose sums are bracketed. `posterior(prior)` is the
+    distribution of this adversary's posterior.
 
     Raises
     ------
@@ -87,12 +88,16 @@ def _poisson(loss: PrivacyLoss, q: float) -> PrivacyLoss:
 
 
 def before_sampling(loss: ArrayLike, rate: float) -> Floats:
-    """The inverse of `amplified_loss`: log(1 + (e^loss - 1) / q); -inf up to log(1 - q).
+    """Inverse of `amplified_loss`: log(1 + (e^loss - 1) / q); -inf up to log(1 - q).
 
     Parameters
     ----------
-    loss : log ratio for whoever does not know whether the target was sampled, nats, any shape
+    loss : log likelihood ratio without knowledge of the sample, nats, any shape
     rate : probability q in (0, 1] that the target is sampled
+
+    Returns
+    -------
+    Nats, of the shape of `loss`.
 
     >>> round(float(before_sampling(amplified_loss(1.0, 0.1), 0.1)), 9)
     1.0
@@ -105,15 +110,15 @@ def before_sampling(loss: ArrayLike, rate: float) -> Floats:
 
 @dataclass(frozen=True)
 class SampledLoss(PrivacyLoss):
-    """Loss of a Poisson sample: q P + (1 - q) Q against Q, or Q against it, from the loss l of P against Q.
+    """Loss of a Poisson sample: q P + (1 - q) Q against Q, or the reverse, from the loss l of P against Q.
 
-    L = log(1 - q + q e^l) rises with l, so that every tail, and every profile, is one of l.
+    L = log(1 - q + q e^l) is increasing in l, so that tails and profile follow from those of l.
 
     Parameters
     ----------
-    loss : of the mechanism that sees the sample
+    loss : loss of the mechanism on the sample
     rate : probability q in (0, 1) that a record is sampled
-    removed : whether Q, without the target, comes first
+    removed : False for q P + (1 - q) Q against Q, True for Q against it
     """
 
     loss: PrivacyLoss
@@ -122,15 +127,16 @@ class SampledLoss(PrivacyLoss):
 
     @property
     def _least(self) -> float:
-        """log(1 - q), which no loss is below."""
+        """log(1 - q), the infimum of the losses."""
         return float(np.log1p(-self.rate))
 
     def _sides(self, e: Floats) -> tuple[Floats, Floats]:
-        """Thresholds on the loss before sampling, in its own direction, and factors on its profile there."""
+        """Thresholds on the loss before sampling, in its own direction, and factors of its profile there."""
         before = before_sampling(-e if self.removed else e, self.rate)
         if not self.removed:
             return before, np.full(e.shape, self.rate)
-        with np.errstate(over="ignore"):  # q e^(e + u) = 1 - (1 - q) e^e
+        # q e^(e + u) = 1 - (1 - q) e^e.
+        with np.errstate(over="ignore"):
             return -before, np.maximum(-np.expm1(np.minimum(e + self._least, 0.0)), 0.0)
 
     @labelled
@@ -158,13 +164,15 @@ class SampledLoss(PrivacyLoss):
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
-        """q delta(u) of the loss before sampling where e^epsilon = 1 - q + q e^u; with Q first (1 - (1 - q) e^epsilon)
-        times that of Q against P at -u, where e^-epsilon is this."""
+        """q delta(u) of the loss before sampling, with e^epsilon = 1 - q + q e^u.
+
+        If `removed`, (1 - (1 - q) e^epsilon) times the profile of Q against P at -u, with e^-epsilon = 1 - q + q e^u.
+        """
         return scalar_or_array(self._profile(epsilon, lambda side, u: as_array(side.delta(u))))
 
     @property
     def bracket(self) -> Bracket:
-        """The profile from that of the loss before sampling; power and tails as they are."""
+        """Certified profile from that of the loss before sampling; power and tails without a margin."""
         return Bracket(
             self,
             of_delta=lambda epsilon: (
@@ -184,7 +192,7 @@ class SampledLoss(PrivacyLoss):
 
     @property
     def kl_divergence(self) -> float:
-        """E_Q of x log x - x + 1, or of x - 1 - log x with Q first, x = 1 - q + q e^l: terms that are positive."""
+        """E_Q of x log x - x + 1, or if `removed` of x - 1 - log x, with x = 1 - q + q e^l; all terms are positive."""
         if not self.removed and self.loss.maximum == np.inf and self.loss.tail(1e300)[0] > 0.0:
             return float("inf")
 
@@ -198,10 +206,10 @@ class SampledLoss(PrivacyLoss):
         return float(self.loss.expect(excess)[1])
 
     def log_moment(self, order: float) -> float:
-        """log E_Q[x^a], x = 1 - q + q e^l, a = 1 + order, or -order with Q first.
+        """log E_Q[x^a] with x = 1 - q + q e^l and a = 1 + order, or a = -order if `removed`.
 
-        Whole a from 2 on by the binomial theorem; others by `expect`, or where a law has no mass where x^a counts, an
-        upper bound: the logarithm is convex in a.
+        For integer a >= 2 by the binomial theorem; otherwise by `expect`. If numerical integration would miss the mass
+        where x^a is large, an upper bound by interpolation between integers, as the logarithm is convex in a.
         """
         a = -order if self.removed else 1.0 + order
         if a in (0.0, 1.0):
@@ -221,14 +229,14 @@ class SampledLoss(PrivacyLoss):
                 return exponential_excess(a * loss) - a * exponential_excess(loss)
 
         log_moment = float(np.log1p(self.loss.expect(excess)[1]))
-        # no moment passes that of the largest loss; far orders leave the doubles
+        # No moment exceeds order times the largest loss; this also covers orders at which the sum overflows.
         return min(log_moment, order * self.maximum) if order > 0.0 else log_moment
 
     def _order(self, a: float) -> float:
         return -a if self.removed else a - 1.0
 
     def _is_seen(self, a: float) -> bool:
-        """True if `expect` of e^(a l) agrees with the known moment to 1e-9: no mass is missed."""
+        """True if `expect` of e^(a l) agrees with the exact moment to 1e-9, so that no mass is missed."""
         moment = self.loss.log_moment(a - 1.0)
         with np.errstate(over="ignore"):
             return bool(abs(float(self.loss.expect(lambda z: np.exp(a * z - moment))[1]) - 1.0) < 1e-9)
@@ -264,33 +272,35 @@ class SampledLoss(PrivacyLoss):
 
 
 def _subsampled_lattice(law: LatticeLoss, q: float) -> LatticeLoss:
-    """Of q P + (1 - q) Q against Q, atom by atom."""
+    """Listed loss of q P + (1 - q) Q against Q, atom by atom."""
     with np.errstate(divide="ignore"):
         stay, infinite = np.log1p(-q), np.log(law.infinite_q)
     losses, log_q = amplified_loss(law.losses, q), law.log_q
     log_p = np.logaddexp(np.log(q) + law.log_p, stay + log_q)
-    if law.infinite_q and q < 1.0:  # where P has no mass, the mixture has that of Q
+    # Releases that are impossible under P have the loss log(1 - q) under the mixture.
+    if law.infinite_q and q < 1.0:
         losses = np.append(stay, losses)
         log_p, log_q = np.append(stay + infinite, log_p), np.append(infinite, log_q)
     atoms, spread = merged_within(losses, log_p, log_q)
     infinite_p, infinite_q = q * law.infinite_p, law.infinite_q if q == 1.0 else 0.0
     lost = 1.0 - float(np.exp(atoms[1]).sum()) - infinite_p
-    if lost > SUM_TOLERANCE:  # of a law rounded up, whose masses under Q do not add up to one: towards more risk
+    # Masses under Q of a rounded loss add up to less than one; the rest is counted as infinite loss.
+    if lost > SUM_TOLERANCE:
         infinite_p += lost
     return LatticeLoss(*atoms, infinite_p, infinite_q, law.bounded, law.rounded, law.blur + spread)
 
 
 def amplified_loss(loss: ArrayLike, rate: float) -> Floats:
-    """log(1 - q + q e^loss): the log ratio for whoever does not know whether the target was sampled.
+    """Log likelihood ratio without knowledge of the sample: log(1 - q + q e^loss).
 
     Parameters
     ----------
-    loss : log ratio of a release with the target in the sample to one without, nats, any shape
-    rate : probability q in (0, 1] that the target is sampled, whatever they and everybody else are like
+    loss : log likelihood ratio of a release with the target in the sample to one without, nats, any shape
+    rate : probability q in (0, 1] that the target is sampled, independent of all data
 
     Returns
     -------
-    nats, of the shape of `loss`; `loss` itself at rate 1
+    Nats, of the shape of `loss`; `loss` itself at rate 1.
 
     >>> round(float(amplified_loss(1.0, 0.1)), 6)
     0.158565
@@ -307,14 +317,14 @@ def amplified_loss(loss: ArrayLike, rate: float) -> Floats:
 
 @dataclass(frozen=True)
 class FixedSampleLoss(LargestLoss):
-    """Loss of a sample of fixed size, without replacement: the largest of Poisson samples' losses.
+    """Loss of a sample of fixed size without replacement: it dominates the Poisson losses of both directions.
 
-    At epsilon >= 0 its profile is q delta(log(1 + (e^epsilon - 1) / q)) of the worse direction of the mechanism, that
-    of q P + (1 - q) Q against Q; and the same with the two exchanged.
+    At epsilon >= 0 its profile is q delta(log(1 + (e^epsilon - 1) / q)) for the worse direction of the mechanism, that
+    of q P + (1 - q) Q against Q; and the same for Q against it.
 
     Parameters
     ----------
-    sides : losses of a Poisson sample, of P against Q and of Q against P; one where they are alike
+    sides : Poisson losses of P against Q and of Q against P; one if they are equal
     """
 
     sides: tuple[PrivacyLoss, ...]
@@ -330,7 +340,7 @@ class FixedSampleLoss(LargestLoss):
         return self.each_delta(epsilon)
 
     def each_tail(self, threshold: Floats) -> tuple[Floats, Floats]:
-        """Above 0 those of q P + (1 - q) Q against Q, below it those of Q against it."""
+        """Tails of q P + (1 - q) Q against Q at thresholds >= 0, of Q against it below 0."""
         ahead, behind = (np.array([one.tail(threshold) for one in some]) for some in (self.sides, self._turned))
         p, q = np.moveaxis(np.where(threshold >= 0.0, ahead, behind), 1, 0)
         return p, q
@@ -341,7 +351,7 @@ class FixedSampleLoss(LargestLoss):
 
     @property
     def bracket(self) -> Bracket:
-        """The profile from those of the samples, and the last digits; power and tails as they are."""
+        """Certified profile from those of the samples, with a margin for rounding; power and tails without a margin."""
 
         def delta(epsilon: ArrayLike) -> tuple[Any, Any]:
             e = check_number("epsilon", epsilon)
@@ -352,7 +362,7 @@ class FixedSampleLoss(LargestLoss):
         return replace(super().bracket, of_delta=delta)
 
     def log_moment(self, order: float) -> float:
-        """From above: the moments less 1 of all pairs together, or that of the law above."""
+        """Upper bound: log of 1 plus the sum over pairs of moments minus 1, or the moment of `above` if smaller."""
         if -1.0 <= order <= 0.0:
             return super().log_moment(order)
         moments = np.array([side.log_moment(order) for side in (*self.sides, *self._turned)])
@@ -362,7 +372,7 @@ class FixedSampleLoss(LargestLoss):
 
     @property
     def kl_divergence(self) -> float:
-        """From above, as moments are."""
+        """Upper bound: the sum over all pairs, or the divergence of `above` if smaller."""
         return min(sum(side.kl_divergence for side in (*self.sides, *self._turned)), self.above.kl_divergence)
 
     @property

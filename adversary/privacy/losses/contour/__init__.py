@@ -1,7 +1,8 @@
-"""Certified composition of many losses: tail probabilities as contour integrals, with brackets.
+"""Certified composition of many losses: profiles and tails as contour integrals, with proved error bounds.
 
-`certified_composition` is the way in; `contour_sum` adds along the contour, `contour_terms` are what it adds up, and
-`revivals` bounds where characteristic functions return to 1. `tilted_sum` adds up laws on a grid by transforms.
+`certified_composition` is the entry point. `contour_sum` sums along the contour, `contour_terms` computes the terms,
+`revivals` finds where characteristic functions return close to 1. `tilted_sum` composes distributions on a grid by
+Fourier transforms.
 """
 
 import lazy_loader

@@ -1,14 +1,14 @@
-"""Certified composition of discrete Gaussian losses, by contour.
+"""Certified composition of discrete Gaussian losses by contour sums.
 
-`Composition` holds any number of discrete Gaussians (and a Gaussian). Where its losses share a lattice the contour sum
-is exact up to a proved error. Where they share none, one more Gaussian release of small variance t is composed in:
-with delta_t and p_t the profile and the density under P of the loss that results,
+`Composition` holds any number of discrete Gaussian releases and a Gaussian release. If their losses share a lattice,
+the contour sum is exact up to a proved error. Otherwise a Gaussian release of small variance t is composed with them.
+With delta_t and p_t the profile and the density under P of the resulting loss,
 
     delta_t(eps) - t e^(t/8) p_t(eps) <= delta(eps) <= delta_t(eps).
 
-Right: one more release never helps less. Left: in y = e^eps delta_tau obeys a heat equation, d delta_tau / d tau =
-p_tau / 2, so the gap is E G(eps - L), G(x) = (1/2) integral over tau < t of the N(tau/2, tau) density at x, which is
-at most e^(x/2) sqrt(t) phi(x / sqrt(t)) = t e^(t/8) times the N(t/2, t) density at x.
+Upper bound: a further release never reveals less. Lower bound: in y = e^eps delta_tau satisfies a heat equation,
+d delta_tau / d tau = p_tau / 2, so the gap is E G(eps - L), where G(x) = (1/2) integral over tau < t of the
+N(tau/2, tau) density at x. It is at most e^(x/2) sqrt(t) phi(x / sqrt(t)) = t e^(t/8) times the N(t/2, t) density at x.
 """
 
 from __future__ import annotations
@@ -29,21 +29,22 @@ from adversary.privacy.losses.contour.revivals import MOST, Work
 from adversary.privacy.profiles import delta_at_negative
 
 GOAL = 1e-12
-"""Relative width aimed at, of every certified interval."""
+"""Target relative width of certified intervals."""
 
 ROUGH = 1e-8
-"""Relative width that is good enough where thousands of numbers are needed; a wider interval is taken for speed."""
+"""Target relative width for computations with thousands of numbers; wider intervals are accepted to save time."""
 
 RESOLUTION = 1e-240
-"""Probabilities below are not told apart from 0."""
+"""Smallest probability that is distinguished from 0."""
 
 _LAST_DIGITS = 1e-15
 _TOP = 1.0 - 1.2e-15
+# Largest half-period pi / step of a lattice that is summed exactly; longer ones are smoothed instead.
 _FINEST = 1e8
 
 
 class Family(NamedTuple):
-    """`copies` releases with discrete Gaussian noise, sigma^2 = 1 / v, each moved by `shift` people."""
+    """`copies` releases with discrete Gaussian noise, sigma^2 = 1 / v, whose counts change by `shift` people."""
 
     v: Fraction | float
     shift: int
@@ -51,7 +52,7 @@ class Family(NamedTuple):
 
 
 def normal_form(families: Sequence[Family]) -> tuple[Family, ...]:
-    """Normal form of discrete Gaussian families: sorted, those of one kind counted together, empty ones dropped.
+    """Normal form of discrete Gaussian families: sorted, equal kinds merged, empty ones dropped.
 
     Parameters
     ----------
@@ -71,10 +72,10 @@ def normal_form(families: Sequence[Family]) -> tuple[Family, ...]:
 
 
 def common_step(families: Sequence[Family]) -> tuple[float | None, bool]:
-    """(spacing of the lattice on which the total loss lives, whether it is exact); None where there is no simple one.
+    """(spacing of the lattice of total losses, whether it is exact); spacing None if there is no simple lattice.
 
-    Fractions are exact. A float is read relative to the first v as the nearest simple fraction, if it lies within four
-    units in its last place.
+    Fractions are exact. The ratio of a float to the first v is read as the nearest fraction with denominator up to
+    10,000, if it is within four units in the last place.
     """
     unit, parts, exact = families[0].v, [], True
     for v, shift, _ in families:
@@ -92,11 +93,11 @@ def common_step(families: Sequence[Family]) -> tuple[float | None, bool]:
 
 
 def total_rho(families: Sequence[Family], variance: float) -> float:
-    """zCDP of the releases together, in nats.
+    """zCDP parameter of all releases, in nats.
 
     Parameters
     ----------
-    families : gathered, as for `compose_by_contour`
+    families : in normal form, as for `compose_by_contour`
     variance : of a Gaussian release's loss, mu^2; 0 for none
     """
     return float(sum(f.copies * f.shift**2 * float(f.v) for f in families)) / 2.0 + variance / 2.0
@@ -105,26 +106,27 @@ def total_rho(families: Sequence[Family], variance: float) -> float:
 def compose_by_contour(
     families: Sequence[Family], variance: float = 0.0, goal: float = GOAL, most: Work = MOST, widest: float = 0.0
 ) -> Composition | None:
-    """The sharpest composition that takes at most so much work: without smoothing, else with the least that does.
+    """Sharpest composition within a work limit: without smoothing if possible, otherwise with as little as necessary.
 
     Parameters
     ----------
-    families : gathered; see `normal_form`
+    families : in normal form; see `normal_form`
     variance : of a Gaussian release's loss, mu^2; 0 for none
-    goal : relative width aimed at; the least smoothing widens answers by it
-    most : windows to be searched and nodes to be added up
-    widest : smoothing variance up to which more is tried than the least
+    goal : target relative width, about the width that the least smoothing adds
+    most : limit on windows searched and nodes summed
+    widest : largest smoothing variance beyond the least that is tried
 
     Returns
     -------
-    Composition, or None where there is none within `most`.
+    Composition, or None if there is none within `most`.
     """
     rho = total_rho(families, variance)
     v, shift, count = (np.array([float(x) for x in column]) for column in zip(*families, strict=True))
     probe = _end(rho) * np.linspace(0.0, 1.0, 7) ** 2
     for step, smoothing, slack in _candidates(families, variance, max(0.1 * goal * min(1.0, rho), 1e-18), widest):
         contour = Contour(v, shift, count, step, smoothing + variance, slack)
-        work = contour.work(probe, 0.05 * goal, most)  # a harder goal than is asked later
+        # A stricter tolerance than any later call, so that no call exceeds the limit.
+        work = contour.work(probe, 0.05 * goal, most)
         if work is not None:
             return Composition(rho, goal, contour, smoothing, work)
     return None
@@ -133,7 +135,7 @@ def compose_by_contour(
 def _candidates(
     families: Sequence[Family], variance: float, smoothing: float, widest: float
 ) -> Iterator[tuple[float | None, float, float]]:
-    """(lattice step, smoothing variance, slack) of contours, the sharpest first."""
+    """Yield (lattice step, smoothing variance, slack) of candidate contours, the sharpest first."""
     step, exact = (None, True) if variance > 0.0 else common_step(families)
     if variance > 0.0 or (step is not None and np.pi / step <= _FINEST):
         yield step, 0.0, 1.0 if exact else 8.0
@@ -143,23 +145,23 @@ def _candidates(
 
 
 def _end(rho: float) -> float:
-    """An epsilon beyond which delta is below RESOLUTION (Chernoff)."""
+    """Epsilon beyond which delta is below RESOLUTION, by Chernoff's bound."""
     return rho + 2.0 * float(np.sqrt(rho * -math.log(RESOLUTION)))
 
 
 @dataclass(frozen=True, eq=False)
 class Composition:
-    """Independent discrete Gaussian releases and at most one Gaussian, composed by one contour and certified.
+    """Certified composition of independent discrete Gaussian releases and at most one Gaussian, by one contour.
+
+    L under P and -L under Q have the same distribution, as all noise is symmetric.
 
     Parameters
     ----------
-    rho : zCDP of the whole
-    goal : relative width aimed at
-    contour : that answers
-    smoothing : variance of the smoothing release in it; 0 where it is exact
-    work : what a number takes
-
-    The laws of the loss under P and of minus the loss under Q are the same, as all noise is symmetric.
+    rho : zCDP parameter of all releases
+    goal : target relative width
+    contour : the contour sum
+    smoothing : variance of the smoothing release in it; 0 if the contour is exact
+    work : cost of a number
     """
 
     rho: float
@@ -177,11 +179,11 @@ class Composition:
         return _anywhere(epsilon, np.maximum(low, 0.0), -_LAST_DIGITS), _anywhere(epsilon, high, _LAST_DIGITS)
 
     def upper(self, epsilon: Floats) -> Floats:
-        """The upper end of `delta`, which needs no density."""
+        """Upper end of `delta`, which does not need the density."""
         return _anywhere(epsilon, self._smoothed(np.abs(np.ravel(epsilon)).astype(np.float64))[1], _LAST_DIGITS)
 
     def _smoothed(self, eps: Floats) -> tuple[Floats, Floats]:
-        """(lower, upper) of the profile of what the contour adds up, at eps >= 0; the upper one holds for all."""
+        """(lower, upper) profile of the smoothed loss at eps >= 0; the upper end also bounds the loss itself."""
         low, high = np.zeros_like(eps), np.full_like(eps, RESOLUTION)
         inside = eps <= self._end
         if inside.any():
@@ -197,23 +199,23 @@ class Composition:
 
     @property
     def _lift(self) -> float:
-        """By how much smoothing raises the profile at most, over the density of the loss."""
+        """Upper bound on the increase of the profile by smoothing, divided by the density of the loss."""
         return float(self.smoothing * np.exp(self.smoothing / 8.0))
 
     def tails(self, threshold: Floats) -> tuple[Floats, Floats]:
-        """(P(L > t), Q(L > t)): sums without a certificate; smoothed, where there is no lattice."""
+        """(P(L > t), Q(L > t)) without certified errors; of the smoothed loss if there is no lattice."""
         t = np.ravel(threshold)
         far = np.abs(t) > self._end
         p, q = (np.where(far, (t < 0.0) * 1.0, tail(t)[0]) for tail in (self._tail_p, self._tail_q))
         return p.reshape(np.shape(threshold)), q.reshape(np.shape(threshold))
 
     def epsilon(self, target: Floats) -> Floats:
-        """Smallest epsilon >= 0 with an upper bound on delta at most the target; Newton's method on log delta.
+        """Smallest epsilon >= 0 at which the upper bound on delta is at most the target, by Newton on log delta.
 
         Raises
         ------
         ValueError : a target below RESOLUTION
-        ArithmeticError : no root within the certificate (never returned as a number)
+        ArithmeticError : the iteration ended without a certified root
         """
         goal = np.ravel(target)
         if (goal < RESOLUTION).any():
@@ -229,10 +231,12 @@ class Composition:
             safe = delta <= goal
             low, high = np.where(safe, low, np.maximum(low, e)), np.where(safe, np.minimum(high, e), high)
             beyond = self._tail_q(e)[0]
-            with np.errstate(divide="ignore", over="ignore"):  # a tail that is lost leaves halving
+            # If the tail underflows, bisection replaces Newton's step.
+            with np.errstate(divide="ignore", over="ignore"):
                 slope = np.where(beyond > 1e-290, np.exp(e + np.log(beyond) - np.log(delta)), 0.0)
             newton = e + np.log(delta / goal) / np.maximum(slope, 1e-300)
-            near = newton + 2e-16 * np.maximum(e, width)  # just past the root, on its safe side
+            # Slightly past the root, on its safe side.
+            near = newton + 2e-16 * np.maximum(e, width)
             newton_helps = (near > low) & (near < high) & (i % 3 < 2)
             step = np.where(newton_helps, near, 0.5 * (low + high))
             done = (
@@ -243,27 +247,29 @@ class Composition:
             e = np.where(done, e, step)
         e = np.where(reached, 0.0, np.where(safe, e, high))
         delta = self._smoothed(e)[1]
-        jump = high - low <= 4e-16 * high  # delta passes the target between two neighbouring numbers
+        # delta crosses the target between two neighbouring doubles.
+        jump = high - low <= 4e-16 * high
         wrong = (delta > goal) | ((e > 0.0) & (delta < goal * (1.0 - 1e-9)) & ~jump)
         if wrong.any():
             raise ArithmeticError(f"epsilon for delta {goal[wrong][0]} was not found within its certificate")
         return np.asarray(e).reshape(np.shape(target))
 
     def power(self, level: Floats) -> tuple[Floats, Floats]:
-        """Certified (lower, upper) of the trade-off: the least of delta(e) + e^e level, between tangents."""
+        """Certified (lower, upper) trade-off: the minimum of delta(e) + e^e level, bounded below by tangents."""
         a = np.ravel(level).astype(np.float64)
         inner = np.clip(a, 1.01 * RESOLUTION, _TOP)
         between = (a > 0.0) & (a < 1.0)
         low, high = np.zeros_like(a), np.ones_like(a)
         if between.any():
             low[between], high[between] = self._power(inner[between])
-        low = np.maximum(np.where(a < inner, low * (a / inner), low), a)  # concave, and never below its level
+        # The trade-off is concave and never below the level.
+        low = np.maximum(np.where(a < inner, low * (a / inner), low), a)
         high = np.where(a == 0.0, 0.0, np.where(a > _TOP, 1.0, high))
         shape = np.shape(level)
         return np.clip(low, 0.0, 1.0).reshape(shape), np.clip(high, 0.0, 1.0).reshape(shape)
 
     def _power(self, a: Floats) -> tuple[Floats, Floats]:
-        """Cutting planes: tangents at two thresholds whose slopes differ in sign meet below the minimum."""
+        """Cutting-plane method: two tangents with slopes of opposite sign intersect below the minimum."""
         width = np.sqrt(2.0 * self.rho)
         nudge = max(1e-7 * width, 1.01 * (self.contour.step or 0.0))
         floor, best = np.zeros_like(a), np.full_like(a, np.inf)
@@ -297,9 +303,9 @@ class Composition:
         return np.minimum(np.maximum(floor, a), best), best
 
     def level(self, power: Floats) -> Floats:
-        """A lower bound on the level that a power needs, sharp to rounding and relatively accurate however small.
+        """Lower bound on the level of a test with this power, sharp to rounding and with relative accuracy.
 
-        exp(-e) (power - delta(e)) bounds it at every e, and is largest where P(L > e) = power.
+        exp(-e) (power - delta(e)) is a bound at every e, and is largest at P(L > e) = power.
         """
         r = np.ravel(power).astype(np.float64)
         inner = self._level(np.clip(r, RESOLUTION, _TOP))
@@ -318,12 +324,14 @@ class Composition:
             low[open_] = np.where(tail >= goal, np.maximum(low[open_], at), low[open_])
             high[open_] = np.where(tail < goal, np.minimum(high[open_], at), high[open_])
             newton = at + width * (_normal_score(tail) - ndtri(goal))
-            halved = (newton < low[open_]) | (newton > high[open_]) | (i > 8)  # a tail may fall in steps
+            # Newton's method may fail on a tail that is a step function.
+            halved = (newton < low[open_]) | (newton > high[open_]) | (i > 8)
             e[open_] = np.where(halved, 0.5 * (low + high)[open_], newton)
             open_ = open_[np.abs(e[open_] - at) > max(1e-9 * width, step)]
             if open_.size == 0:
                 break
-        for corner in (-1.0, 0.0, 1.0):  # on a lattice the best threshold is a lattice point
+        # On a lattice the best threshold is a lattice point.
+        for corner in (-1.0, 0.0, 1.0):
             near = e if step == 0.0 else self.rho + step * (np.rint((e - self.rho) / step) + corner)
             best = np.maximum(best, self._level_at(r, near))
         return np.minimum(best, r)
@@ -331,11 +339,12 @@ class Composition:
     def _level_at(self, r: Floats, e: Floats) -> Floats:
         size = np.exp(-np.abs(e))
         high = self._smoothed(np.abs(e))[1]
-        with np.errstate(divide="ignore", over="ignore"):  # far below 0 the bound is empty
+        # Far below 0 the bound is vacuous.
+        with np.errstate(divide="ignore", over="ignore"):
             return np.where(e >= 0.0, size * (r - high), 1.0 - high - (1.0 - r) / size)
 
     def _tail_p(self, threshold: Floats) -> tuple[Floats, Floats]:
-        """(P(L > t), how far it may be off); left of 0 it is 1 - Q(L >= -t)."""
+        """(P(L > t), error bound); for t < 0 as 1 - Q(L >= -t)."""
         return self._tail(threshold, "p", "q")
 
     def _tail(self, threshold: Floats, right: str, left: str) -> tuple[Floats, Floats]:
@@ -349,12 +358,12 @@ class Composition:
         return np.clip(mass, 0.0, 1.0), error
 
     def _tail_q(self, threshold: Floats) -> tuple[Floats, Floats]:
-        """(Q(L > t), how far it may be off); left of 0 it is 1 - P(L >= -t)."""
+        """(Q(L > t), error bound); for t < 0 as 1 - P(L >= -t)."""
         return self._tail(threshold, "q", "p")
 
 
 def _anywhere(epsilon: Floats, delta: Floats, digits: float) -> Floats:
-    """The profile of a symmetric loss at any real epsilon from that at |epsilon|, moved by its last digits."""
+    """Profile of a symmetric loss at any real epsilon from that at |epsilon|, widened by rounding."""
     delta_there: Floats = delta_at_negative(np.ravel(epsilon), delta) * (1.0 + digits)
     return np.clip(delta_there, 0.0, 1.0).reshape(np.shape(epsilon))
 
@@ -364,7 +373,7 @@ def _normal_score(tail: Floats) -> Floats:
 
 
 class _Tangent(NamedTuple):
-    """A line below a convex function of y = e^e: at e of height `value`, with this slope in y, known to `error`."""
+    """Tangent below a convex function of y = e^e: value at e, and slope in y with its error bound."""
 
     e: Floats
     value: Floats
@@ -380,7 +389,7 @@ class _Tangent(NamedTuple):
 
 
 def _meeting(left: _Tangent, right: _Tangent) -> tuple[Floats, Floats]:
-    """(e, height) where a falling and a rising tangent meet: between their points, though slopes have errors."""
+    """(e, height) of the intersection of a falling and a rising tangent, clipped to lie between their points."""
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         gap = np.expm1(right.e - left.e)  # (y2 - y1) / y1
         scale = np.exp(left.e)

@@ -1,24 +1,25 @@
-"""The profile of composed discrete Gaussians by a contour sum, with a proved error: the certified engine.
+"""Profile of composed discrete Gaussians by a contour sum with a proved error bound.
 
 With l0 = eps + r the smallest lattice point above eps, h the lattice step and z = s + iu,
 
     delta(eps) = (1 / 2 pi) integral over |u| <= pi / h of M(z) e^(-z l0) K(z) du,   s > 0,
     K(z) = h [(1 - e^-r) + e^(-zh) (e^-r - e^-h)] / ((1 - e^(-zh)) (1 - e^(-(z+1)h))),
 
-and the same integral is -(1 - delta(eps)) for -1 < s < 0. Why the answer is certain, in three parts.
+and the same integral is -(1 - delta(eps)) for -1 < s < 0. The error bound has three parts.
 
 Trapezium rule. F(u) = h sum over j of delta(eps + jh) e^((s+iu) j h), so a sum over one whole period with spacing
 2 pi / T is exactly the sum over m of delta(eps + mT) e^(s m T): never too small, and too large by at most the terms
 m != 0, bounded by Chernoff: delta(e) <= t^t / (1 + t)^(1 + t) exp(-(e - rho)^2 / (4 rho)), t = (e - rho) / (2 rho).
 
-Nodes left out. |F(u)| <= e^(rho s (s+1) - s eps + kappa h) Phi(u) / (|s (s+1)| + 4 u^2 / pi^2), kappa = s + 1/2 (1/2
-for s < 0), by Cauchy and Schwarz and |sin x| >= 2 |x| / pi. Where Phi(u) <= tau sqrt(1 + u^2 / u0^2) the sum of what is
-left out grows like a logarithm of the period only; `revivals` lists where Phi may be larger.
+Omitted nodes. |F(u)| <= e^(rho s (s+1) - s eps + kappa h) Phi(u) / (|s (s+1)| + 4 u^2 / pi^2), kappa = s + 1/2 (1/2
+for s < 0), by the Cauchy-Schwarz inequality and |sin x| >= 2 |x| / pi. Where Phi(u) <= tau sqrt(1 + u^2 / u0^2), the
+sum of the omitted terms grows only logarithmically with the period; `revivals` lists where Phi may be larger.
 
-Rounding. 2^-53 times the sum of absolute terms times a count of operations: a model, generous in every test.
+Rounding. 2^-53 times the sum of absolute terms times the number of operations: a model, which exceeds the error in all
+tests.
 
-A Gaussian release of variance t multiplies M by e^(t z (z+1) / 2); the sum is then over the whole line, with the kernel
-1 / (z (z + 1)), and needs no lattice at all.
+A Gaussian release of variance t multiplies M by e^(t z (z+1) / 2). The sum is then over the whole line, with the kernel
+1 / (z (z + 1)), and needs no lattice.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ _UNIT = 2.0**-53
 
 
 class Sums(NamedTuple):
-    """One contour sum per epsilon: its value, how far it may lie above and below the truth."""
+    """Contour sums per epsilon: value, and bounds on its excess over and shortfall below the exact number."""
 
     value: Floats
     above: Floats
@@ -69,14 +70,14 @@ class Sums(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Contour:
-    """Families of discrete Gaussian counts and a Gaussian release, composed.
+    """Contour sum for families of discrete Gaussian releases and a Gaussian release.
 
     Parameters
     ----------
-    v, shift, count : arrays, one entry a family; v = 1 / sigma^2, shift in people
-    step : spacing of the lattice of total losses, in nats; None for no (usable) lattice, which needs variance > 0
-    variance : variance of the loss of a Gaussian release composed in (mu^2), 0 for none
-    slack : by how much the rounding model is widened, where v was read as the nearest simple fraction
+    v, shift, count : arrays (family,); v = 1 / sigma^2, shift in people
+    step : spacing of the lattice of total losses, in nats; None without a usable lattice, which requires variance > 0
+    variance : variance mu^2 of the loss of a Gaussian release; 0 for none
+    slack : factor of the rounding model, larger if v was read as the nearest simple fraction
     """
 
     v: Floats
@@ -88,14 +89,14 @@ class Contour:
 
     @cached_property
     def rho(self) -> float:
-        """zCDP of the whole, half the variance its Gaussian shadow has."""
+        """zCDP parameter of all releases; the Gaussian approximation of the loss has variance 2 rho."""
         return float(self.count @ (self.shift**2 * self.v)) / 2.0 + self.variance / 2.0
 
     def sums(self, eps: Floats, tol: float) -> tuple[Sums, Any]:
-        """delta(eps) where the second answer is True, 1 - delta(eps) where it is False, for eps >= 0.
+        """Sums for eps >= 0, and a mask: delta(eps) where it is True, 1 - delta(eps) where it is False.
 
-        The guess of the size is Gaussian; where it was too large for the goal (very coarse lattices), the sum is
-        repeated with the computed one.
+        The tolerance is relative to a Gaussian approximation of the result; if that was too large (very coarse
+        lattices), the sum is repeated with the computed size.
         """
         s = self.tilts(eps)
         beyond = s > 0.0
@@ -113,23 +114,23 @@ class Contour:
         return sums, beyond
 
     def tail(self, eps: Floats, tol: float, kind: str, *, strict: bool = True) -> Sums:
-        """P(L > eps) (kind "p") or Q(L > eps) (kind "q") for eps >= 0, or at and beyond eps; same nodes as delta.
+        """P(L > eps) (kind "p") or Q(L > eps) (kind "q") for eps >= 0; if not `strict`, with L >= eps.
 
-        These kernels decay more slowly: the certificate is wide where the period is long. Between the poles the sum for
-        P is that of 1 - P(L > eps), negative: right of both it would cancel where epsilon is far below rho.
+        The nodes are those of delta. These kernels decay more slowly, so that error bounds are wide for long periods.
+        Between the poles the sum for P is -(1 - P(L > eps)); right of both it would cancel for epsilon far below rho.
         """
         s = self.tilts(eps)
         sums = self._sum_nodes(eps, s, np.where(s > 0.0, *self._shadow(eps)), tol, kind=kind, strict=strict)
         return sums._replace(value=sums.value + ((s < 0.0) & (kind == "p")))
 
     def density(self, eps: Floats, tol: float) -> Floats:
-        """An upper bound on the density of L under P at eps >= 0; with a Gaussian release only."""
+        """Upper bound on the density of L under P at eps >= 0; requires a Gaussian release."""
         s = np.abs(self.tilts(eps))
         sums = self._sum_nodes(eps, s, self._shadow(eps)[0], tol, kind="density")
         return np.asarray(np.maximum(sums.value + sums.below, 0.0))
 
     def peak_density(self) -> float:
-        """An upper bound on the density of L under P anywhere: the integral of the size of its transform."""
+        """Upper bound on the density of L under P: the integral of the absolute value of its Fourier transform."""
         spacing, log_tau = 2.0 * np.pi / (60.0 * np.sqrt(self.rho)), -20.0
         grid = self._grid(np.inf, spacing, Threshold(log_tau, np.inf))
         end = np.sqrt(-2.0 * log_tau / self.variance)
@@ -137,10 +138,10 @@ class Contour:
         return float(density + np.exp(log_tau) * (end + 1.0 / (self.variance * end)) / np.pi)
 
     def tilts(self, eps: Floats) -> Floats:
-        """The contour's real part: near the saddle (eps - rho) / (2 rho), clear of the poles 0 and -1.
+        """Real part s of the contour: near the saddle point (eps - rho) / (2 rho), away from the poles 0 and -1.
 
-        Whole for rho up to 6 and halves up to 16, where one Phi serves all; finer beyond, as rounding errors grow like
-        e^(rho (s - saddle)^2).
+        Whole numbers for rho up to 6 and half-integers up to 16, so that one Phi serves all; finer beyond, as rounding
+        errors grow like e^(rho (s - saddle)^2).
         """
         rho = self.rho
         saddle = (eps - rho) / (2.0 * rho)
@@ -154,7 +155,7 @@ class Contour:
         return np.asarray(np.where(saddle < 0.0, np.clip(s, -1.0 + 2.0 * part, -2.0 * part), np.maximum(s, 2.0 * part)))
 
     def _shadow(self, eps: Floats) -> tuple[Floats, Floats]:
-        """Logs of delta and 1 - delta of the Gaussian mechanism with the same rho."""
+        """Log delta and log(1 - delta) of the Gaussian mechanism with the same rho."""
         mu = np.sqrt(2.0 * self.rho)
         upper, lower = log_ndtr(mu / 2 - eps / mu), eps + log_ndtr(-mu / 2 - eps / mu)
         delta = upper + np.log(-np.expm1(np.minimum(lower - upper, -1e-12)))
@@ -235,13 +236,13 @@ class Contour:
         return Sums(value, alias + left_out + rounding, left_out + rounding)
 
     def _grid_for(self, eps: Floats, s: Floats, log_size: Floats, tol: float, kind: str) -> tuple[Nodes, float, Floats]:
-        """(nodes, period, bound on what is left out)."""
+        """(nodes, period, bound on the omitted terms)."""
         needs = self._nodes_for(eps, s, log_size, tol, kind)
         grid = self._grid(needs.last, needs.spacing, needs.threshold)
         return grid, needs.period, np.zeros_like(eps) if grid.whole else needs.left_out
 
     def _nodes_for(self, eps: Floats, s: Floats, log_size: Floats, tol: float, kind: str) -> Asked:
-        """Period and threshold that reach the goal, in steps, so that grids are shared."""
+        """Period and threshold for the tolerance, rounded to steps so that grids are shared."""
         rho, h = self.rho, self.step
         saddle = (eps - rho) / (2.0 * rho)
         nats = np.maximum(np.log(2.5 / tol) - log_size, 6.0)
@@ -263,7 +264,7 @@ class Contour:
     def _dropping(
         self, s: Floats, log_scale: Floats, log_size: Floats, tol: float, spacing: float, last: float, kind: str
     ) -> tuple[Threshold, Floats]:
-        """tau such that what is left out stays below tol / 2.5 of every size, and the bound on it for each epsilon."""
+        """tau such that omitted terms stay below tol / 2.5 of every result, and the bound on them per epsilon."""
         product = np.abs(s * (s + 1.0))
         lattice = self.step is not None
         own = (np.pi / 2.0 if lattice else 1.0) * np.sqrt(product)
@@ -275,14 +276,15 @@ class Contour:
                 log_sum = np.logaddexp(log_sum, -np.log(np.pi * end))
         elif kind == "density":
             log_sum = np.full_like(s, np.log(end * np.hypot(1.0, end / u0) / np.pi))
-        else:  # kernels that fall like 1 / u: the sum grows with the period
+        # Kernels of tails decay like 1 / u, so that their sum grows with the period.
+        else:
             log_sum = np.full_like(s, np.log(0.5 * (end / u0 + np.arcsinh(end / u0)) + spacing / u0))
         log_tau = float(np.min(np.log(tol / 2.5) + log_size - log_scale - (0.0 if kind == "density" else log_sum)))
         log_tau = float(np.clip(4.0 * np.floor(log_tau / 4.0), -700.0 if lattice else -150.0, -1.0))
         return Threshold(log_tau, u0), np.exp(np.minimum(log_scale + log_tau + log_sum, 700.0))
 
     def _total(self, eps: Floats, s: Floats, grid: Nodes, kind: str, strict: bool) -> tuple[Floats, Floats]:
-        """Sums over the nodes for every epsilon, tilt by tilt, and the rounding model."""
+        """Sums over the nodes per epsilon, computed by tilt, and their rounding errors by the model."""
         value, rounding = np.empty_like(eps), np.empty_like(eps)
         for tilt in np.unique(s):
             rows = np.flatnonzero(s == tilt)
@@ -321,9 +323,9 @@ class Contour:
         return front * total, self.slack * _UNIT * front * (size * steps + moment * turning + misplaced)
 
     def _slope(self, s: float, start: Floats, short: Floats, grid: Nodes, phi: Any) -> Floats:
-        """At least e^eps Q(L > eps) over the factor before the sum: what an error of the lattice point costs.
+        """Upper bound on e^eps Q(L > eps) over the factor of the sum: the effect of an error of the lattice point.
 
-        Right at a lattice point, that of the point itself, which rounding may have put on the other side.
+        Next to a lattice point the point itself is included, as rounding may have put it on the other side.
         """
         h = self.step or 0.0
         total = np.abs(phi * (h / decay(s + 1.0, grid.wave, h))).sum()
@@ -331,7 +333,7 @@ class Contour:
         return np.asarray(total * np.exp(np.minimum(s * at - (short - at), 700.0)))
 
     def _alias(self, eps: Floats, s: Floats, period: float, kind: str) -> Floats:
-        """Upper bound on the aliasing error, the contribution of all other periods."""
+        """Upper bound on the aliasing error: the contribution of all other periods."""
         rho = self.rho
         if kind != "delta":
             s_right = s + 1.0 if kind == "q" else s
@@ -356,7 +358,7 @@ class Contour:
         return np.asarray(terms[0] + terms[1] + 1.01 * terms[2])
 
     def _log_ceiling(self, eps: Floats) -> Floats:
-        """Log of Chernoff's bound on delta(eps): 0 up to rho."""
+        """Log of Chernoff's bound on delta(eps); 0 for eps up to rho."""
         t = np.maximum(eps - self.rho, 0.0) / (2.0 * self.rho)
         with np.errstate(divide="ignore", invalid="ignore"):
             corner = np.where(t > 0.0, t * np.log(t), 0.0) - (1.0 + t) * np.log1p(t)

@@ -1,13 +1,13 @@
-"""What a contour sum adds up: generating functions of discrete Gaussian losses at its nodes, kernels, and waves.
+"""Terms of a contour sum: generating functions of discrete Gaussian losses at its nodes, kernels, and phases.
 
-A family is n counts with discrete Gaussian noise x, P(x) ~ exp(-v x^2 / 2) (v = 1 / sigma^2), each moved by the whole
-number a. One count's loss is L = v (a^2 - 2 a x) / 2, and M(z) = E exp(z L) is entire. Poisson summation gives it a
+A family is n counts with discrete Gaussian noise x, P(x) ~ exp(-v x^2 / 2) (v = 1 / sigma^2), each changed by the
+integer a. The loss of one count is L = v (a^2 - 2 a x) / 2, and M(z) = E exp(z L) is entire. Poisson summation gives a
 second, fast series, and the shift rule M(z + 2 pi i m / (a v)) = (-1)^(m a) M(z). On the line Re z = s,
 
     M(s + iu) = exp(rho s (s + 1) + i u rho (2 s + 1)) Phi_s(u),      rho = a^2 v / 2 for one count,
 
-where Phi_s depends on s modulo 1 only. For whole s it is the wrapped Gaussian phi_v(a u), phi_v(u) = E cos(v u x), real
-and positive; for every s it is at most that in size (triangle inequality, term by term).
+where Phi_s depends on s modulo 1 only. For integer s it is the wrapped Gaussian phi_v(a u), phi_v(u) = E cos(v u x),
+real and positive; for every s its absolute value is at most that (triangle inequality, term by term).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FEW = np.arange(-1, 2)
 
 
 def twisted_product(v: Floats, shift: Floats, count: Floats, u: Floats, residue: Fraction) -> Any:
-    """Product over families of Phi_s(u)^count, s = residue modulo 1: real for residues 0 and 1/2, else complex."""
+    """Product over families of Phi_s(u)^count, with s = residue modulo 1; real for residues 0 and 1/2."""
     total: Any = np.ones(u.size)
     for chosen in _alike(v):
         value = tilted_transform(v[chosen], shift[chosen], u, residue)
@@ -37,14 +37,14 @@ def twisted_product(v: Floats, shift: Floats, count: Floats, u: Floats, residue:
 
 
 def _alike(v: Floats) -> list[Any]:
-    """Families whose series take the same number of terms: very wide noise, wide noise, and each narrow one."""
+    """Indices of families whose series have the same number of terms: very wide, wide, and each narrow noise."""
     wide, very = np.flatnonzero(v <= _NARROW), v < 0.9
     groups = [wide[very[wide]], wide[~very[wide]], *np.flatnonzero(v > _NARROW)[:, None]]
     return [group for group in groups if group.size]
 
 
 def tilted_transform(v: Floats, shift: Floats, u: Floats, residue: Fraction) -> Any:
-    """Phi_s(u) of one count of each of some alike families (see `_alike`), (family, node)."""
+    """Phi_s(u) of one count per family, (family, node), for families grouped by `_alike`."""
     v, shift = v[:, None], shift[:, None]
     period = 2.0 * np.pi / (shift * v)
     m = np.rint(u / period)
@@ -65,23 +65,24 @@ def tilted_transform(v: Floats, shift: Floats, u: Floats, residue: Fraction) -> 
 
 
 def _turn(times: Any, residue: Fraction, real: bool) -> Any:
-    """exp(2 pi i times residue) for whole numbers: in whole-number arithmetic, as times may be large."""
+    """exp(2 pi i times residue), with the product reduced in integer arithmetic, as `times` may be large."""
     angle = 2.0 * np.pi / residue.denominator * (times * residue.numerator % residue.denominator)
     return np.cos(angle) if real else np.exp(1j * angle)
 
 
 @lru_cache(maxsize=4096)
 def curvature(v: float) -> float:
-    """c with phi_v(d) <= exp(-c v d^2 / 2) for |d| <= pi / v: exact at the edge of the cell.
+    """Constant c with phi_v(d) <= exp(-c v d^2 / 2) for |d| <= pi / v, exact at |d| = pi / v.
 
     -log phi_v(d) / d^2 decreases on the cell. For v <= 12 the triple product writes log(phi_v(d) e^(v d^2 / 2)),
     x = 2 pi d <= X = 2 pi^2 / v, as a sum over odd multiples y of X of log(1 + (cosh x - 1) / (1 + cosh y)), and each
     term over x^2 increases because x (1 + cosh x cosh y) >= sinh x (cosh x + cosh y) for x <= y, y >= 1.615. For
-    v >= 2.64 the product over m of 1 - A_m sin^2(v d / 2), A_m = 1 / cosh^2((2 m - 1) v / 4) <= 2 / 3, does it, as
-    sin t / (t (2 + cos t)) decreases. Without c the quadratic bound is false.
+    v >= 2.64 it follows from the product over m of 1 - A_m sin^2(v d / 2), A_m = 1 / cosh^2((2 m - 1) v / 4) <= 2 / 3,
+    as sin t / (t (2 + cos t)) decreases. With c = 1 the bound would be false.
     """
     k = np.arange(8.0)
-    if v <= _NARROW:  # around the edge the waves are at odd multiples of it, in pairs; the largest is taken out
+    # At the edge the terms lie at odd multiples of it, in equal pairs; the largest pair is factored out.
+    if v <= _NARROW:
         waves = 2.0 * np.exp(-2.0 * np.pi**2 / v * k * (k + 1.0)).sum()
         log_edge = (
             -(np.pi**2) / (2.0 * v) + np.log(waves) - np.log1p(2.0 * np.exp(-2.0 * np.pi**2 / v * k[1:] ** 2).sum())
@@ -116,12 +117,12 @@ class Nodes(NamedTuple):
 
 
 def decay(s: float, wave: Any, h: float) -> Any:
-    """1 - e^(-(s + iu) h) from wave = 1 - e^(-iuh), without cancellation."""
+    """Compute 1 - e^(-(s + iu) h) from wave = 1 - e^(-iuh), without cancellation."""
     return np.exp(-s * h) * wave - np.expm1(-s * h)
 
 
 def lattice_kernels(s: float, wave: Any, h: float, kind: str) -> list[Any]:
-    """Kernels to be shared between the two ends of a lattice cell, or that of one tail."""
+    """Kernels on a lattice: a pair for the profile, weighted by the position in a lattice cell, or one for a tail."""
     if kind == "p":
         return [h / decay(s, wave, h)]
     if kind == "q":
@@ -131,7 +132,7 @@ def lattice_kernels(s: float, wave: Any, h: float, kind: str) -> list[Any]:
 
 
 def smooth_kernels(s: float, u: Floats, kind: str) -> list[Any]:
-    """The kernel of a tail, of the profile or of the density, where a Gaussian release makes the loss continuous."""
+    """Kernel of a tail, of the profile or of the density of a loss that a Gaussian release makes continuous."""
     z = s + 1j * u
     if kind == "density":
         return [np.ones_like(z)]
@@ -139,7 +140,7 @@ def smooth_kernels(s: float, u: Floats, kind: str) -> list[Any]:
 
 
 class Blocks(NamedTuple):
-    """Nodes in blocks of 32: the numbers of the blocks that hold any, and each node's block and place inside it."""
+    """Nodes in blocks of 32: numbers of the non-empty blocks, and each node's block and position in it."""
 
     number: Any
     block: Any
@@ -153,9 +154,9 @@ class Blocks(NamedTuple):
 
 
 def waves(grid: Nodes, turn: Floats, parts: list[Any]) -> list[Floats]:
-    """Real parts of the sums over nodes n of part(n) e^(i n spacing turn), for every turn.
+    """Real parts of sums over nodes n of part(n) e^(i n spacing turn), per turn.
 
-    On the grid the phase is geometric: phase at the start of a block times phase inside the block.
+    On the grid a phase is the product of the phase at the start of a block and the phase inside the block.
     """
     if grid.n.size <= 4 * _BLOCK:
         phase = np.exp(1j * np.multiply.outer(turn, grid.n * grid.spacing))

@@ -1,8 +1,8 @@
-"""Where a product of wrapped Gaussians can be large: the revivals of a composition, found by sifting a line.
+"""Revivals of a composition: intervals in which a product of wrapped Gaussians can be large, by a sieve.
 
-The product Phi of families with periods p and weights w obeys Phi(u) <= exp(-sum of w d(u)^2), d the distance of u to
-the nearest multiple of p. It returns wherever all distances are small together: with a few coarse scales hundreds of
-times, with many scales never. The sieve lists windows outside which Phi(u) <= tau sqrt(1 + u^2 / u0^2).
+The product Phi of families with periods p and weights w satisfies Phi(u) <= exp(-sum of w d(u)^2), with d the distance
+of u to the nearest multiple of p. It is large again wherever all distances are small: hundreds of times for a few
+coarse scales, never for many scales. The sieve lists windows outside which Phi(u) <= tau sqrt(1 + u^2 / u0^2).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ALIKE = "its parts lose amounts of very different sizes; give noise that is mor
 
 
 class Work(NamedTuple):
-    """How many windows a search may keep, and how many nodes a sum may add up; each takes some hundred bytes."""
+    """Numbers of windows in a search and of nodes in a sum; each takes some hundred bytes."""
 
     windows: int
     nodes: float
@@ -28,11 +28,11 @@ class Work(NamedTuple):
 
 
 LIGHT, EASY, MOST = Work(4_000, 20_000), Work(4_000, 200_000), Work(200_000, 5_000_000)
-"""A sum is a matter of a millisecond or two, of tens of them, and of seconds; a search of milliseconds or seconds."""
+"""Work limits: a sum takes about 1 ms, tens of ms, or seconds; a search milliseconds (first two) or seconds."""
 
 
 class TooManyRevivals(ValueError):
-    """The line holds more windows than the sieve is willing to keep."""
+    """Error of a search that exceeds its limit on windows."""
 
     def __init__(self, most: int) -> None:
         super().__init__(f"a composition must have at most {most:,} revivals to be searched, got more: {_ALIKE}")
@@ -51,13 +51,13 @@ class RevivalWindows(NamedTuple):
 
 @dataclass(frozen=True)
 class Threshold:
-    """log tau(u), tau(u) = tau sqrt(1 + u^2 / u0^2)."""
+    """Threshold function tau(u) = tau sqrt(1 + u^2 / u0^2), by log tau and u0."""
 
     log_tau: float
     u0: float
 
     def nats(self, u: Floats) -> Floats:
-        """-log tau(u), but not below 0."""
+        """max(-log tau(u), 0)."""
         return np.maximum(-self.log_tau - 0.5 * np.log1p((u / self.u0) ** 2), 0.0)
 
 
@@ -66,13 +66,16 @@ def revivals(
 ) -> RevivalWindows:
     """Windows of [0, end] outside which the product is at most tau(u).
 
-    Families are taken by decreasing period: few multiples, each striking out most of the line. A window's distance to
-    the multiples met so far is a quadratic, kept as penalty + weight (u - centre)^2, a form that does not cancel.
+    Families are processed by decreasing period: the first have few multiples and exclude most of the line. The exponent
+    of a window is stored as penalty + weight (u - centre)^2, a form without cancellation.
 
     Parameters
     ----------
-    periods, weights : of the families; one that constrains nothing (weight p^2 / 4 < 1e-3) is passed over
-    start_weight : of a factor exp(-weight u^2) without revivals, a Gaussian release; 0 for none
+    periods, weights : of the families, (family,); families with weight p^2 / 4 < 1e-3 exclude nothing and are skipped
+    threshold : tau(u)
+    end : end of the line, in 1 / nats
+    start_weight : weight of a factor exp(-weight u^2) without revivals, of a Gaussian release; 0 for none
+    most : largest number of windows
 
     Raises
     ------
@@ -91,7 +94,7 @@ def revivals(
 
 
 def _sift(windows: RevivalWindows, period: float, weight: float, threshold: Threshold, most: int) -> RevivalWindows:
-    """Windows after the sieve of one family: the parts near a multiple of its period."""
+    """Windows after one family: their parts near multiples of its period."""
     low, high, centre, penalty, total, searched = windows
     radius = np.minimum(np.sqrt(threshold.nats(low) / weight), period / 2.0)
     first, last = np.ceil((low - radius) / period), np.floor((high + radius) / period)
@@ -124,7 +127,7 @@ def _sift(windows: RevivalWindows, period: float, weight: float, threshold: Thre
 
 
 def nodes_of(windows: RevivalWindows, spacing: float, last: float) -> Floats:
-    """Whole numbers n >= 0, ascending, with n spacing inside a window, none above `last`."""
+    """Integers n from 0 to `last`, ascending, with n * spacing inside a window."""
     first = np.maximum(np.ceil(windows.low / spacing - 1e-9), 0.0)
     final = np.minimum(np.floor(windows.high / spacing + 1e-9), last)
     order = np.argsort(first, kind="stable")

@@ -1,9 +1,9 @@
-"""Sums of very many independent losses on one grid, by Fourier transforms of tilted laws, with a proved error.
+"""Sums of very many independent losses on one grid, by Fourier transforms of tilted distributions, with error bounds.
 
-The law of a sum has the transform phi_1^n_1 phi_2^n_2 ...; one transform back gives every mass, right to about
-n 1e-16 of the largest. Where a law is tilted, masses times e^(theta loss), that is precise about another place, so that
-several tilts together are precise in relative terms from end to end. Each tilt needs no longer grid than its own law is
-wide: what lies outside is folded onto it, and Chernoff's bound says how much that is.
+The distribution of a sum has the transform phi_1^n_1 phi_2^n_2 ...; the inverse transform gives all masses with an
+error of about n 1e-16 of the largest. Exponential tilting, masses times e^(theta loss), moves the accurate region, so
+that several tilts together have relative accuracy over the whole range. Each tilt needs a grid of the width of its
+tilted distribution only: mass outside is folded onto it (aliasing), and bounded by Chernoff's inequality.
 """
 
 from __future__ import annotations
@@ -20,30 +20,31 @@ import scipy  # its transforms are imported when they are used
 from adversary._core import Floats, Integers, log_sum_exp
 
 FOLDED = 42.0
-"""Nats: a tilted law is folded where less than e^-42 of it lies beyond."""
+"""Nats: the window of a tilted distribution ends where less than e^-42 of it lies beyond."""
 
+# exp(-690) is 1e-300, near the smallest normal double.
 DEEPEST = 690.0
-"""Nats below one at which the masses of a sum are followed no further: doubles end there."""
+"""Nats: masses of a sum are computed down to e^-690."""
 
 APART = 6.0
-"""Standard deviations between the centres of two tilts."""
+"""Standard deviations between the centres of neighbouring tilts."""
 
 NARROW = 0.3
-"""Standard deviation, in grid points, of a tilted law that is all at the end of its range."""
+"""Standard deviation, in grid points, below which a tilted distribution is concentrated at the end of its range."""
 
 MOST_TILTS = 60
 MOST_BINS = 2**20
-"""Points of one transform."""
+"""Largest number of points of one transform."""
 
 MOST_PLACES = 2**22
-"""Grid points of a whole law."""
+"""Largest distance, in grid points, of a tilt from the mean of the sum."""
 
 _EPS = 2.3e-16
 _STEPS = (0.02, 0.06, 0.15, 0.35, 0.65, 1.0, 1.5)
 
 
 class Part(NamedTuple):
-    """A law on the grid, and how many independent losses have it."""
+    """Distribution on the grid, and the number of independent losses that have it."""
 
     place: Integers
     mass: Floats
@@ -51,9 +52,9 @@ class Part(NamedTuple):
 
 
 class TiltedLaw(NamedTuple):
-    """Log masses at `first`, `first` + 1, ... times the step, the logs of their errors, and a bound on the mass above.
+    """Log masses at `first`, `first` + 1, ... times the step, logs of their error bounds, and the mass outside.
 
-    `lost` is the part of the mass below, or more.
+    `above` and `below` are upper bounds on the mass above and below these grid points.
     """
 
     first: int
@@ -65,7 +66,7 @@ class TiltedLaw(NamedTuple):
 
 @dataclass(frozen=True)
 class Tilt:
-    """The sum under masses times e^(theta loss): log of the total mass, mean and standard deviation in grid points."""
+    """Tilted sum, with masses times e^(theta loss): log total mass, mean and standard deviation in grid points."""
 
     theta: float
     log_total: float
@@ -73,19 +74,19 @@ class Tilt:
     deviation: float
 
     def exponent(self, step: float) -> float:
-        """Log of a bound on the mass at the mean and beyond, where theta is not 0; by Chernoff."""
+        """Log of Chernoff's bound on the mass from the tilted mean outwards, for theta other than 0."""
         return self.log_total - self.theta * step * self.mean
 
 
 @dataclass(frozen=True, eq=False)
 class TiltedSum:
-    """The sum of independent losses on a grid.
+    """Sum of independent losses on a grid.
 
     Parameters
     ----------
-    parts : laws on the grid with the numbers of losses that have them; their masses may add up to less than one
-    step : of the grid, nats
-    depth : nats below one down to which masses are followed
+    parts : distributions on the grid and their multiplicities; masses may add up to less than one
+    step : spacing of the grid, nats
+    depth : nats; masses are computed down to e^-depth
     """
 
     parts: tuple[Part, ...]
@@ -93,7 +94,7 @@ class TiltedSum:
     depth: float = DEEPEST
 
     def tilt(self, theta: float) -> Tilt:
-        """The law tilted by theta, in total."""
+        """The sum tilted by theta."""
         return self._moments(theta * self.step)
 
     def _moments(self, rate: float) -> Tilt:
@@ -106,7 +107,8 @@ class TiltedSum:
             centre = float((weight * place).sum()) / total
             log_total += part.times * (top + math.log(total))
             mean += part.times * centre
-            variance += part.times * float((weight * (place - centre) ** 2).sum()) / total  # BLAS would start threads
+            # Not `weight @ ...`: BLAS would start threads.
+            variance += part.times * float((weight * (place - centre) ** 2).sum()) / total
         return Tilt(rate / self.step, log_total, mean, math.sqrt(variance))
 
     def _log_total(self, rate: float) -> float:
@@ -121,13 +123,13 @@ class TiltedSum:
 
     @cached_property
     def ends(self) -> tuple[int, int]:
-        """The least and the largest grid point that a sum can reach."""
+        """Smallest and largest grid point of the sum."""
         low, high = (sum(part.times * int(part.place[end]) for part in self.parts) for end in (0, -1))
         return low, high
 
     @cached_property
     def tilts(self) -> tuple[Tilt, ...]:
-        """Tilts from the law under the other hypothesis, theta = -1, to the largest losses of any mass."""
+        """Tilts from theta = -1, the distribution under the other hypothesis, up to the largest relevant losses."""
         down, up = [self.tilt(0.0)], list[Tilt]()
         while down[-1].theta > -1.0 and len(down) < MOST_TILTS:
             down.append(self._next(down[-1], -1.0))
@@ -140,7 +142,7 @@ class TiltedSum:
         return (*down[::-1], *up)
 
     def _next(self, here: Tilt, sign: float) -> Tilt:
-        """The tilt whose law is about so far from that of another: two Gaussian laws APART deviations apart."""
+        """Next tilt, whose distribution is about APART standard deviations away, by a Gaussian approximation."""
         change = sign * APART / (max(here.deviation, NARROW) * self.step)
         for _ in range(60):
             change = change if sign > 0.0 else max(change, -1.0 - here.theta)
@@ -152,7 +154,7 @@ class TiltedSum:
         return there
 
     def _reach(self, here: Tilt) -> tuple[float, float]:
-        """Half the width of a window, and a bound on the part of a tilted law beyond it, on both sides; by Chernoff."""
+        """Half-width of a window, and Chernoff's bound on the share of a tilted distribution outside it."""
         if here.deviation < NARROW:
             return self.ends[1] - self.ends[0] + 1.0, 0.0
         sides, limits = [], (here.mean - self.ends[0], self.ends[1] - here.mean)
@@ -175,8 +177,7 @@ class TiltedSum:
         return half, sum(beyond)
 
     def window(self, here: Tilt) -> tuple[int, Floats, float, float]:
-        """First grid point of a window about the mean of a tilted law, its masses there, and bounds on their errors:
-        an absolute one, and one relative to the total."""
+        """Window about the mean of a tilted distribution: first grid point, masses, absolute and relative error."""
         half, folded = self._reach(here)
         size = scipy.fft.next_fast_len(2 * math.ceil(half) + 4, real=True)
         first = round(here.mean) - size // 2
@@ -204,7 +205,7 @@ class TiltedSum:
         return first, np.roll(mass, -(first % size)), float(error), relative
 
     def law(self) -> TiltedLaw:
-        """The masses of the sum with their errors, each from the tilt that proves most about it."""
+        """Masses of the sum with error bounds, each from the tilt with the smallest error."""
         windows = [(here, *self.window(here)) for here in self._followed]
         low = max(min(first for _, first, *_ in windows), self.ends[0])
         high = min(max(first + mass.size for _, first, mass, *_ in windows) - 1, self.ends[1])
@@ -228,12 +229,12 @@ class TiltedSum:
 
     @property
     def _followed(self) -> list[Tilt]:
-        """The tilts whose laws are within so many grid points of the middle one."""
+        """Tilts whose means are within `MOST_PLACES` grid points of the untilted mean."""
         middle = self.tilt(0.0).mean
         return [here for here in self.tilts if abs(here.mean - middle) < MOST_PLACES]
 
     def _mass_beyond(self, place: int, sign: float) -> float:
-        """Chernoff's bound on the mass beyond a grid point, above or below it."""
+        """Chernoff's bound on the mass above (sign 1) or below (sign -1) a grid point."""
         if place == self.ends[1 if sign > 0.0 else 0]:
             return 0.0
         edge = self._followed[-1 if sign > 0.0 else 0]
@@ -243,7 +244,7 @@ class TiltedSum:
 
 
 def _power(wave: Any, times: int) -> Any:
-    """A whole power, by squares."""
+    """Integer power by repeated squaring."""
     result, square = None, wave
     while times:
         if times & 1:
@@ -261,7 +262,7 @@ def _product(waves: Sequence[Any]) -> Any:
 
 
 def _norm(wave: Any) -> float:
-    """Euclidean length of a whole transform, or more, from its half."""
+    """Upper bound on the Euclidean norm of a full transform, from its real half."""
     return math.sqrt(2.0 * float(np.sum(np.abs(wave) ** 2)))
 
 
