@@ -317,7 +317,7 @@ class LaplaceSumLoss:
     def bracket(self, epsilon: ArrayLike) -> tuple[Floats, Floats]:
         """Certified (lower, upper) bound on the profile.
 
-        >>> low, high = LaplaceSum(0.1, 100).bracket(4.0)
+        >>> low, high = LaplaceSumLoss(0.1, 100).bracket(4.0)
         >>> float(high - low) < 1e-8 * float(high)
         True
         """
