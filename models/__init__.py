@@ -3,10 +3,10 @@
 `hierarchical_counts` builds the model of a plan and an adversary: any attack of `adversary.attacks`, one count released
 several times, numbers changed after the noise, unknown rates behind other people's counts. `membership` is that of one
 level. `invariants` is a noisy table whose margins are known exactly, `published` has adversaries of the literature by
-paper. `bounded` and `regression` are for an honest analyst of noisy statistics. `noise.released` gives the law of one
-release for a model of your own; `MarginGibbs` samples tables with known margins; `counterfactual_world` withholds one
-person's record. `fit` is the posterior of one release for ArviZ, and `calibrate` asks by simulation whether a model's
-posteriors are right.
+paper. `bounded` and `regression` are for an honest analyst of noisy statistics. `noise.released` gives the distribution
+of one release for a model of your own; `MarginGibbs` samples tables with known margins; `counterfactual_world`
+withholds one person's record. `fit` returns the posterior of one release for ArviZ, and `calibrate` checks a model's
+posteriors by simulation-based calibration.
 """
 
 import lazy_loader
@@ -14,7 +14,7 @@ import lazy_loader
 _public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 MOVED = {"ExactGibbs", "published_gibbs_law"}
-"""Former names of this package, which `adversary.literature` has now."""
+"""Former names of this package, moved to `adversary.literature`."""
 
 
 def __getattr__(name: str) -> object:

@@ -1,7 +1,7 @@
-"""Posteriors to be calibrated: from many releases to the law of each variable, exact or by draws.
+"""Posteriors to be calibrated: functions from many releases to the distribution of each variable.
 
-A posterior is any function from released arrays (simulation, ...) to a mapping of variable to its law: either (values
-(value,), pmf (simulation, ..., value)) or independent draws (simulation, draw, ...).
+A posterior maps released arrays (simulation, ...) to one distribution per variable: either (values (value,), pmf
+(simulation, ..., value)) or independent draws (simulation, draw, ...).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Posterior = Callable[[Arrays], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Ranked:
-    r"""A law of one variable in every simulation: exact, or by L independent draws.
+    r"""Posterior of one variable in every simulation: a pmf, or L independent draws.
 
     Parameters
     ----------
-    values : (simulation, ..., value) or fewer leading axes
+    values : support points or draws, (simulation, ..., value) or fewer leading axes
     weight : probability of each value; 1 for draws
-    own : 1 for draws, among which the truth counts as another one
+    own : weight of the truth itself: 1 for draws, since the truth is ranked as one more draw, and 0 for a pmf
     """
 
     values: NDArray[Any]
@@ -48,7 +48,7 @@ class Ranked:
     own: float = 1.0
 
     def place(self, truth: NDArray[Any], uniform: Floats) -> Floats:
-        r"""Place of the truth (simulation, ...), uniform when it has this law.
+        r"""Randomised rank of the truth (simulation, ...), uniform on (0, 1) if the truth has this distribution.
 
         :math:`F(x-) + V \, P(x)`, or :math:`(\#\{v < x\} + V (\#\{v = x\} + 1)) / (L + 1)`.
         """
@@ -56,11 +56,12 @@ class Ranked:
         below = np.where(self.values < x, self.weight, 0.0).sum(axis=-1)
         at = np.where(self.values == x, self.weight, 0.0).sum(axis=-1) + self.own
         total = self.values.shape[-1] + 1 if self.own else 1.0
-        return np.asarray(np.minimum((below + uniform * at) / total, 1.0))  # a pmf adds up to one and a rounding error
+        # The cut at 1 removes rounding: a pmf can sum to slightly more than one.
+        return np.asarray(np.minimum((below + uniform * at) / total, 1.0))
 
 
 def as_law(name: str, given: Any, shape: tuple[int, ...]) -> Ranked:
-    """(values, pmf) or draws as a law of a variable of this shape, (simulation, ...), checked."""
+    """`Ranked` from (values, pmf) or draws of a variable of this shape (simulation, ...), after checking shapes."""
     if isinstance(given, tuple):
         values, pmf = (np.asarray(part) for part in given)
         if pmf.shape != (*shape, values.shape[-1]):
@@ -82,8 +83,8 @@ def as_law(name: str, given: Any, shape: tuple[int, ...]) -> Ranked:
 class Enumerated:
     """The exact posterior of a model with discrete latents, for many releases at once.
 
-    Call it with released arrays (simulation, ...) to get (values, pmf) of each variable. Given to `calibrate` with
-    another model, it says how far wrong assumptions go.
+    Call it with released arrays (simulation, ...) to get (values, pmf) of each variable. Passed to `calibrate` with
+    another model, it measures the miscalibration that wrong assumptions cause.
     """
 
     enumerator: Enumerator
@@ -107,12 +108,12 @@ class Enumerated:
 
 
 def listed_laws(table: xr.Dataset, variables: Iterable[str]) -> dict[str, Any]:
-    """(values, pmf) of each variable from what an enumerator says."""
+    """(values, pmf) of each variable from the Dataset that an enumerator returns."""
     return {name: (table[name].values, table[f"probability[{name}]"].values) for name in variables}
 
 
 def _looked_up(values: NDArray[Any], log_p: Floats, at: NDArray[Any]) -> Floats:
-    """log_p (simulation, ..., value) of these values (value,) at others (..., k); minus infinity if not listed."""
+    """Look up log_p (simulation, ..., value), listed at `values` (value,), at points (..., k); -inf if not listed."""
     place = np.clip(np.searchsorted(values, at), 0, values.size - 1)
     shape = np.broadcast_shapes(place.shape, (*log_p.shape[:-1], 1))
     log_pmf = np.take_along_axis(log_p, np.broadcast_to(place, shape), axis=-1)
@@ -134,7 +135,8 @@ def posterior_of(plan: Plan, adversary: Adversary) -> Posterior:
     """The exact posterior P(in | release) of an `Adversary`, as the posterior to calibrate, without PyMC.
 
     Truths and releases still come from a model: `calibrate(hierarchical_counts(plan, adversary),
-    posterior=posterior_of(plan, adversary), variables=["in"])`. Improper beliefs have no prior to be calibrated under.
+    posterior=posterior_of(plan, adversary), variables=["in"])`. Improper beliefs cannot be calibrated:
+    they have no prior to draw truths from.
 
     Parameters
     ----------
@@ -175,7 +177,7 @@ def posterior_draws(
     rng: Seed,
     sampling: Sampling | None = None,
 ) -> Posterior:
-    """Draws of all latents after a release, continuous ones too: of the prior, weighed, or of NUTS."""
+    """Posterior draws of all latents, continuous ones too: reweighted prior draws, or NUTS."""
     prior_seed, fit_seed = seed_sequence(rng).spawn(2)
     fitter = Fitter.of(model, tuple(released), None, support, (), prior_seed, sampling)
     groups = Groups.of(model, tuple(released))

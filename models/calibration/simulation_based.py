@@ -1,12 +1,12 @@
-r"""Simulation-based calibration: when a model draws truth and release, its posteriors must rank the truth evenly.
+r"""Simulation-based calibration: if a model draws truth and release, the truth's posterior rank must be uniform.
 
 .. math::
    (s, y) \sim p(s, y), \qquad u = P(v < v(s) \mid y) + V \, P(v = v(s) \mid y), \qquad V \sim \text{Uniform}(0, 1)
 
-u is uniform for every quantity v when the posterior is that of p. A posterior that ignored the release would pass for
-any v of the latents alone, so v is also :math:`\log p(y \mid v)`, which looks at the release; of draws
-:math:`\log p(y \mid s)`, given all latents. Where the posterior is enumerated there are no draws and no ranks: u comes
-from exact probabilities, for all simulations at once.
+u is uniform for every quantity v if the posterior is that of p. A posterior that ignored the release (the prior) would
+pass for any v that is a function of the latents alone. The likelihood :math:`\log p(y \mid v)` is therefore ranked too,
+because it depends on the release; with posterior draws it is :math:`\log p(y \mid s)`, given all latents. Enumerated
+posteriors need no draws: u comes from exact probabilities, for all simulations at once.
 
 References
 ----------
@@ -50,7 +50,9 @@ Floats = NDArray[np.float64]
 
 _GROUPS = ("prior_sbc", "likelihood_sbc")
 _BINS = 20
-_SIMULATIONS, _FITTED = 20_000, 1000  # unless told, where posteriors are enumerated and where they are not
+# Default numbers of simulations: enumerated posteriors are cheap, a fit by importance sampling or NUTS is not.
+_SIMULATIONS, _FITTED = 20_000, 1000
+# A pmf sums to one up to rounding, so u may leave [0, 1] by as much.
 _ROUNDING = 1e-9
 _FITS = 256  # simulations between two steps of the progress bar where each is a fit
 
@@ -69,32 +71,37 @@ def calibrate(
     rng: Seed = None,
     progress: bool = True,
 ) -> xr.DataTree:
-    """Draw truths and releases from the model, and where each truth falls in its posterior.
+    """Simulation-based calibration: draw truths and releases from the model, and rank each truth in its posterior.
 
     Parameters
     ----------
     model : pymc.Model
-        With its release left free. It must be drawable: see `PriorPredictive`.
-    variables : names of latents and deterministics to look at; every latent unless given, and the target
-    target : a deterministic to look at beside the latents, "in" unless given; no model needs one
-    simulations : how many; unless given 20,000 where posteriors are enumerated, otherwise 1,000
-    posterior : what is to be calibrated: a function from released arrays (simulation, ...) to the law of each variable,
-        as (values, pmf) or as independent draws; see `Enumerated`, `posterior_of`. Unless given, the model's own:
-        enumerated where its latents are discrete, otherwise 400 draws of each
+        The model, its release left free. It must be possible to draw from it: see `PriorPredictive`.
+    variables : names of latents and deterministics to rank; default: every latent, and the target
+    target : a deterministic to rank in addition to the latents; default "in", if the model has it
+    simulations : number of simulated truths; default 20,000 for enumerated posteriors, otherwise 1,000
+    posterior : the posterior to calibrate, a function from released arrays (simulation, ...) to the distribution of
+        each variable, as (values, pmf) or as independent draws; see `Enumerated`, `posterior_of`. Default: the model's
+        own, enumerated if its latents are discrete, otherwise 400 draws of each
     support : values of discrete latents without a finite support of their own, as in `enumerate_posterior`
-    released : names of the released variables; those called noisy, sibling_sum or siblings unless given
-    likelihood : whether to look at the likelihood too. A model with discrete latents only is then enumerated, whatever
-        `posterior` is, for log p(y | variable); with continuous ones it is log p(y | latents), called "latents", where
+    released : names of the released variables; default: those called noisy, sibling_sum or siblings
+    likelihood : whether to rank the likelihood too. A model with discrete latents only is then enumerated, whatever
+        `posterior` is, for log p(y | variable). With continuous latents it is log p(y | latents), called "latents", if
         the posterior has draws of every latent
-    sampling : lengths, where posteriors are drawn
+    sampling : numbers of draws, for posteriors that are sampled
     rng : seed
-    progress : show a bar on long work
+    progress : whether to show a progress bar on long work
 
     Returns
     -------
     DataTree with group ``prior_sbc``, one array u per variable, dims (chain = 1, draw = simulation[, the variable's
     own]), as `az.plot_ecdf_pit` takes it; and ``likelihood_sbc``, the same for the log likelihoods.
-    Attributes: engine, seed, simulations, acceptance (share of the draws kept, see `PriorPredictive`), versions.
+    Attributes: engine, seed, simulations, acceptance (share of prior draws accepted, see `PriorPredictive`), versions.
+
+    Raises
+    ------
+    ValueError : `simulations` is not a positive whole number, `posterior` lacks a variable or has a wrong shape, or a
+        posterior's sampling diagnostics fail
 
     Examples
     --------
@@ -148,11 +155,11 @@ def calibrate(
 
 
 def uniformity(tree: xr.DataTree) -> xr.Dataset:
-    r"""Tests of whether the ranks of a simulation-based calibration are uniform: one per quantity, and all together.
+    r"""Tests that the ranks of a simulation-based calibration are uniform: one per quantity, and all together.
 
     Parameters
     ----------
-    tree : what `calibrate` returns: groups ``prior_sbc``, ``likelihood_sbc`` or both, of values u in [0, 1]
+    tree : the result of `calibrate`, with groups ``prior_sbc``, ``likelihood_sbc`` or both, of values u in [0, 1]
 
     Returns
     -------
@@ -163,13 +170,14 @@ def uniformity(tree: xr.DataTree) -> xr.Dataset:
 
     Raises
     ------
-    ValueError : neither group is there, or a value lies outside [0, 1]
+    ValueError : both groups are missing, or a value lies outside [0, 1]
 
     Notes
     -----
-    A right posterior has ``overall`` below a with probability at most a. Take less than 1e-6 for wrong, less than 1e-3
-    for a reason to run again with another seed and more simulations. With n simulations a u whose law is off by
-    :math:`\Delta` somewhere is found once :math:`\Delta > 3 / \sqrt{n}`, nearly.
+    A correct posterior has ``overall`` below a with probability at most a. Read a value below 1e-6 as a wrong
+    posterior, and one below 1e-3 as a reason to run again with another seed and more simulations. With n simulations, a
+    cdf of u that differs from the uniform one by :math:`\Delta` is detected if :math:`\Delta > 3 / \sqrt{n}`,
+    approximately.
     """
     from scipy.stats import chisquare, kstest
 
@@ -200,7 +208,7 @@ def uniformity(tree: xr.DataTree) -> xr.Dataset:
 
 
 def _holm(p_value: Floats) -> Floats:
-    """The k-th smallest of n times n - k + 1, made to ascend, at most 1."""
+    """Holm's adjusted p-values: the k-th smallest of n times n - k + 1, made non-decreasing and cut at 1."""
     order = np.argsort(p_value, axis=None)
     steps = np.maximum.accumulate(p_value.ravel()[order] * np.arange(p_value.size, 0, -1))
     adjusted = np.empty(p_value.size)
@@ -217,7 +225,7 @@ def _rank_worlds(
     posterior: Posterior | None,
     rng: np.random.Generator,
 ) -> dict[str, dict[str, Floats]]:
-    """u of each variable, and of its likelihood, in these worlds."""
+    """Ranks u of each variable and of its likelihood, for simulated truths (`worlds`) and their releases."""
     table = xr.Dataset() if exact is None else exact.enumerator(observed)
     given = listed_laws(table, names) if posterior is None else posterior(observed)
     missing = [name for name in names if name not in given]
@@ -242,14 +250,14 @@ def _rank_worlds(
 
 
 def _log_likelihood(groups: Groups, latents: Arrays, released: Arrays) -> Floats:
-    """log p(y | latents) of draws (draw, simulation, *shape), (simulation, draw)."""
+    """log p(y | latents), (simulation, draw), of draws (draw, simulation, *shape)."""
     terms = groups.log_densities(latents, released, ("draw", "simulation"), False)[1]
     parts = [one.values.reshape(*one.shape[:2], -1).sum(axis=-1) for one in terms.values()]
     return np.sum(parts, axis=0).T
 
 
 def _columns(tree: xr.DataTree) -> Iterable[tuple[str, Floats]]:
-    """Every quantity's u as a plain array, by name."""
+    """(name, u) of every scalar quantity, u as a plain array."""
     for group, label in zip(_GROUPS, ("{}", "log p(y | {})"), strict=True):
         for name, u in tree[group].data_vars.items() if group in tree else ():
             values = u.transpose("chain", "draw", ...).values

@@ -1,7 +1,7 @@
-"""Graphs of one point turned into graphs of many, in double precision.
+"""Vectorization of PyTensor graphs: from one point to batches of points, in double precision.
 
-`vectorize` is what enumeration, weighed draws and NUTS share: the model's own log density, over
-batches of states, draws and releases, without PyTensor's small constants.
+Enumeration, importance sampling and NUTS share `vectorize`: the model's own log density over batches of states, draws
+and releases. PyTensor's float32 and int8 constants are widened, because it would compute their logs in low precision.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Compiled = Callable[..., list[NDArray[Any]]]
 
 @node_rewriter([Elemwise])  # type: ignore[untyped-decorator]
 def _in_ufuncs(fgraph: Any, node: Any) -> list[Variable] | None:
-    """Functions that NumPy lacks, which PyTensor would call in Python number by number, 30 times as slow."""
+    """softplus and log1mexp by NumPy functions: PyTensor would call its own in Python per number, 30 times as slow."""
     del fgraph
     x = node.inputs[0]
     match node.op.scalar_op:
@@ -49,7 +49,7 @@ def _in_ufuncs(fgraph: Any, node: Any) -> list[Variable] | None:
 
 @node_rewriter([Elemwise])  # type: ignore[untyped-decorator]
 def _chosen_first(fgraph: Any, node: Any) -> list[Variable] | None:
-    """One function of whichever argument is chosen, in place of that function of both: the likelihood of a 0 or a 1."""
+    """switch(c, f(a), f(b)) becomes f(switch(c, a, b)), one call of f: it halves the cost of Bernoulli likelihoods."""
     del fgraph
     if not isinstance(node.op.scalar_op, Switch):
         return None
@@ -64,7 +64,7 @@ def _chosen_first(fgraph: Any, node: Any) -> list[Variable] | None:
 
 @node_rewriter([Elemwise])  # type: ignore[untyped-decorator]
 def _always_so(fgraph: Any, node: Any) -> list[Variable] | None:
-    """Checks that a chance from its logit lies between 0 and 1, or a rate from its log above 0: of all but NaN."""
+    """Drop range checks of sigmoid(x) and exp(x), which hold for every x but NaN; x == x keeps the check for NaN."""
     del fgraph
     if not isinstance(node.op.scalar_op, GE | LE):
         return None
@@ -83,7 +83,7 @@ def _always_so(fgraph: Any, node: Any) -> list[Variable] | None:
 
 @node_rewriter([Elemwise])  # type: ignore[untyped-decorator]
 def _with_sign(fgraph: Any, node: Any) -> list[Variable] | None:
-    """A number or, where a fixed condition holds, its negative: a product, a fifth of the time of a choice."""
+    """switch(c, x, -x) with constant c becomes x times a sign: a product takes a fifth of the time of a switch."""
     del fgraph
     if not isinstance(node.op.scalar_op, Switch) or not isinstance(node.inputs[0], TensorConstant):
         return None
@@ -98,7 +98,7 @@ def _with_sign(fgraph: Any, node: Any) -> list[Variable] | None:
 
 @node_rewriter([Sum])  # type: ignore[untyped-decorator]
 def _all_at_once(fgraph: Any, node: Any) -> list[Variable] | None:
-    """Minus infinity once, where any of many conditions fails."""
+    """sum(switch(c, 0, -inf)) becomes switch(all(c), 0, -inf): a reduction of booleans, not of floats."""
     del fgraph
     inner = getattr(node.inputs[0].owner, "op", None)
     if not isinstance(inner, Elemwise) or not isinstance(inner.scalar_op, Switch):
@@ -115,7 +115,7 @@ def _all_at_once(fgraph: Any, node: Any) -> list[Variable] | None:
 
 @node_rewriter([DimShuffle])  # type: ignore[untyped-decorator]
 def _transposed(fgraph: Any, node: Any) -> list[Variable] | None:
-    """A product of matrices turned round is that of the matrices turned round, whose rows lie next to each other."""
+    """(A B)' becomes B' A', whose rows are contiguous in memory."""
     product = node.inputs[0]
     order = [place for place in node.op.new_order if place != "x"]
     if order != [1, 0] or getattr(product.owner, "op", None) != Dot22() or len(fgraph.clients[product]) > 1:
@@ -131,15 +131,19 @@ NUMPY_MODE = (
     .excluding("fusion")
     .register(*((in2out(one), 47.9 + 0.01 * i) for i, one in enumerate(_OWN)))
 )
-"""Plain NumPy with all rewrites: compiles in milliseconds, and as fast as Numba on large arrays."""
+"""Mode of plain NumPy with all rewrites: it compiles in milliseconds and is as fast as Numba on large arrays."""
 
 
 def soft_checks(graph: TensorVariable) -> TensorVariable:
-    """Parameter checks become minus infinity, state by state: left as they are, one bad state would fail them all.
+    """Replace parameter checks by minus infinity for each state: an exception at one state would fail the whole batch.
 
     Parameters
     ----------
     graph : a tensor of one point
+
+    Returns
+    -------
+    A copy of the graph without checks that raise.
     """
     inputs = [i for i in graph_inputs([graph]) if not isinstance(i, Constant)]
     fgraph = FunctionGraph(inputs, [graph], clone=True, copy_inputs=False)
@@ -148,7 +152,7 @@ def soft_checks(graph: TensorVariable) -> TensorVariable:
 
 
 def open_operations(fgraph: FunctionGraph) -> None:
-    """Put the inner graph of every operation that is one (logsumexp, a mixture's draw) in its place.
+    """Inline every operation that is itself a graph (logsumexp, a mixture's draw).
 
     Failed parameter checks become minus infinity.
 
@@ -162,7 +166,7 @@ def open_operations(fgraph: FunctionGraph) -> None:
 
 @node_rewriter([OpFromGraph])  # type: ignore[untyped-decorator]
 def _inline_graph(fgraph: Any, node: Any) -> list[Variable]:
-    """An operation written as a graph (logsumexp, logaddexp), opened: in a batch PyTensor would run it item by item."""
+    """Inline one operation written as a graph (logsumexp, logaddexp): PyTensor would run its batches item by item."""
     del fgraph
     inner = node.op.fgraph
     new: dict[Any, Any] = dict(zip(inner.inputs, node.inputs, strict=True))
@@ -177,7 +181,7 @@ _WIDE = {"float16": "float64", "float32": "float64", "int8": "int64", "int16": "
 
 
 def _in_double(graphs: Sequence[TensorVariable]) -> dict[TensorVariable, TensorVariable]:
-    """Small constants and their 64-bit twins: PyTensor reads 2.0 as float32, 60 as int8, and takes their logs so."""
+    """Small constants and their 64-bit copies: PyTensor stores 2.0 as float32 and 60 as int8, and logs inherit that."""
     constants = {i for i in graph_inputs(graphs) if isinstance(i, TensorConstant) and i.dtype in _WIDE}
     return {c: pt.constant(c.data.astype(_WIDE[c.dtype])) for c in constants}
 
@@ -187,7 +191,7 @@ def sum_terms(terms: Sequence[TensorVariable]) -> TensorVariable:
 
     Parameters
     ----------
-    terms : tensors of any shape; none at all give 0
+    terms : tensors of any shape; an empty sequence gives 0
 
     Returns
     -------
@@ -240,8 +244,8 @@ def compile_batches(
     ----------
     graphs : tensors of one point
     leading : for each input, in the order of the function's arguments, the sizes of its leading axes; None if unknown
-    held : what takes the place of other inputs, with leading axes of its own
-    joined : from the graphs over batches to what is to be returned in their place
+    held : replacements of other inputs, with leading axes of their own
+    joined : function from the graphs over batches to the outputs of the compiled function; default: those graphs
 
     Returns
     -------
@@ -264,6 +268,10 @@ def batch_inputs(leading: Mapping[Any, tuple[int | None, ...]]) -> dict[Any, Ten
     Parameters
     ----------
     leading : for each input of one point, the sizes of its leading axes; None if unknown
+
+    Returns
+    -------
+    For each input, a variable with these leading axes before its own.
     """
     kinds = {v: _WIDE.get(v.dtype, v.dtype) for v in leading}
     return {v: pt.tensor(dtype=kinds[v], shape=(*axes, *v.type.shape)) for v, axes in leading.items()}
@@ -276,6 +284,10 @@ def vectorized_node(node: Any, batches: Sequence[Any]) -> list[Any]:
     ----------
     node : the operation applied to one point
     batches : its inputs, of one point or of many
+
+    Returns
+    -------
+    One variable per output, the batch axes first.
     """
     own = _looked_up(node, batches) or _joined(node, batches) or _reshaped(node, batches)
     outputs = own or _vectorize_node(node.op, node, *batches)
@@ -283,7 +295,7 @@ def vectorized_node(node: Any, batches: Sequence[Any]) -> list[Any]:
 
 
 def _looked_up(node: Any, batches: Sequence[Any]) -> list[TensorVariable] | None:
-    """A fixed table indexed by batches of positions, as one array operation: PyTensor would loop over the states."""
+    """Indexing of a fixed table by batches of positions, as one array operation: PyTensor would loop over states."""
     if not isinstance(node.op, Subtensor | AdvancedSubtensor) or any(isinstance(i, slice) for i in node.op.idx_list):
         return None
     table, *positions = (pt.as_tensor_variable(b) for b in batches)
@@ -294,7 +306,7 @@ def _looked_up(node: Any, batches: Sequence[Any]) -> list[TensorVariable] | None
 
 
 def _joined(node: Any, batches: Sequence[Any]) -> list[TensorVariable] | None:
-    """Tensors put together of which some vary along fewer batch axes: PyTensor would loop over the states."""
+    """Concatenation of tensors with unequal batch axes, broadcast first: PyTensor would loop over the states."""
     if not isinstance(node.op, Join):
         return None
     lead = max(batch.ndim - old.ndim for batch, old in zip(batches, node.inputs, strict=True))
@@ -310,7 +322,7 @@ def _joined(node: Any, batches: Sequence[Any]) -> list[TensorVariable] | None:
 
 
 def _reshaped(node: Any, batches: Sequence[Any]) -> list[TensorVariable] | None:
-    """A tensor in another shape whose batch axes of length one stay so: PyTensor forgets which these are."""
+    """Reshape that records which batch axes have length one: PyTensor loses this, and broadcasting would fail."""
     if not isinstance(node.op, Reshape) or getattr(batches[1], "ndim", 0) != 1:
         return None
     batch, shape = batches

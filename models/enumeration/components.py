@@ -2,9 +2,9 @@ r"""The sum over discrete latents as a product of smaller sums, read from the mo
 
 .. math:: \sum_s \prod_k f_k(s_{A_k}) = \prod_c \sum_{s_c} \prod_{k \in c} f_k(s_{A_k})
 
-:math:`f_k` are the elements of the model's log density and :math:`A_k` the latents that each reads. Latents that some
-element reads together, and those that a target reads together, are in one component c. One evaluation of the model's
-own graph, with every component in a state of its own in each row, gives the terms of all components.
+:math:`f_k` are the elements of the model's density and :math:`A_k` the latents that each reads. Latents that one
+element or one target reads jointly belong to the same component c. One evaluation of the model's own graph gives the
+terms of all components, because each row puts every component into a state of its own.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from .state_grid import Grid, Places, blocks_of
 Summed = Callable[[Sequence[TensorVariable]], TensorVariable]
 
 _LARGEST_CHECKED = 2**22
-"""States of a component beyond which none is looked at for whether it is possible."""
+"""Number of states of a component above which impossible states are not searched for."""
 
 
 @dataclass(frozen=True)
 class Components:
-    """Axes of a grid that are summed over together.
+    """Partition of the axes of a grid into components, each summed over by itself.
 
     Parameters
     ----------
     grid : all axes
-    members : numbers of the axes of each component, in the order in which its states are listed; the last component
-        has none, and one state: for elements that read no discrete latent
-    reads : for the value of each latent, the axes that its elements are, (*shape, axis)
-    possible : for each component, places in the list of its states of those that are looked at; None where all are
+    members : numbers of the axes of each component, in the order in which its states are listed. The last component
+        has no axes and one state; it collects the elements that read no discrete latent
+    reads : for the value of each latent, the grid axis of each of its elements as a mask (*shape, axis)
+    possible : for each component, indices of its states that are summed over; None if all are
     """
 
     grid: Grid
@@ -66,7 +66,7 @@ class Components:
     def of(
         cls, grid: Grid, values: Sequence[Any], terms: Sequence[TensorVariable], targets: Sequence[TensorVariable]
     ) -> Components:
-        """Connected parts of what elements of `terms` and of `targets` read; `values` are of the grid's latents."""
+        """Connected components of the latents (`values`) that elements of `terms` and `targets` read jointly."""
         reads, count = cls.axes_of(grid, values), len(grid.lengths)
         graphs, conditions = split_checks(terms)
         reads_of_terms = element_reads([*graphs, *conditions, *targets], reads) if reads else []
@@ -80,7 +80,7 @@ class Components:
 
     @staticmethod
     def axes_of(grid: Grid, values: Sequence[Any]) -> dict[Any, Reads]:
-        """The axes of a grid that the elements of each latent's value are, (*shape, axis)."""
+        """Mask (*shape, axis) of the grid axis of each element of each latent's value."""
         reads, start, count = {}, 0, len(grid.lengths)
         for value, (name, axes) in zip(values, grid.axes.items(), strict=True):
             sizes = [axis.shape[1] if axis.ndim == 2 else 1 for axis in axes]
@@ -91,12 +91,11 @@ class Components:
 
     @classmethod
     def whole(cls, grid: Grid) -> Components:
-        """One component of all axes, whatever is read."""
+        """A single component of all axes."""
         return cls(grid, (tuple(range(len(grid.lengths))), ()), {})
 
     def with_first(self, graphs: Sequence[TensorVariable], also: Sequence[int]) -> tuple[Components, tuple[int, ...]]:
-        """With these axes first and those that some element of the graphs reads, the longest last; and their number of
-        states in each component."""
+        """Reorder each component: axes in `also` or read by the graphs first, longest last; and their number of states."""
         reads_of_terms = element_reads(graphs, self.reads) if self.reads else []
         read = np.isin(np.arange(len(self.grid.lengths)), also)
         for rows in reads_of_terms:
@@ -109,14 +108,18 @@ class Components:
     def possible_ones(
         self, terms: Sequence[TensorVariable], met: Sequence[int], whole: Sequence[int]
     ) -> tuple[Components, tuple[int, ...]]:
-        """Without states that are impossible whatever is drawn: more successes than trials, more seen than there are.
+        """Drop states of probability zero whatever else is drawn, such as more successes than trials.
 
         Parameters
         ----------
         terms : log densities of one point
-        met : number of states of each component in axes that come first; only these are left out, with all that
-            goes with them
+        met : number of states of each component over its leading axes; a leading state is dropped only if every state
+            that extends it is impossible
         whole : axes whose components keep all their states
+
+        Returns
+        -------
+        (components, met) : without the impossible states, and the numbers of leading states that remain.
         """
         conditions = [one for term in terms for one in _exclusions(term, frozenset(self.reads))]
         conditions = [one for one in conditions if (self.axes_read([one])[0].sum(axis=1) > 1).any()]
@@ -139,7 +142,7 @@ class Components:
         return replace(self, possible=tuple(places)), tuple(left)
 
     def value_numbers(self, axis: int) -> tuple[int, Places]:
-        """Component of an axis, and the number of its value in each state of that, (state,)."""
+        """Component of an axis, and the index (state,) of the axis's value in each state of that component."""
         component = next(c for c, own in enumerate(self.members) if axis in own)
         own = self.members[component]
         every = self._places(component, np.arange(self.sizes[component]))
@@ -147,29 +150,29 @@ class Components:
         return component, places[own.index(axis)]
 
     def _places(self, component: int, numbers: Places) -> Places:
-        """Places in the list of all states of a component, of states that are looked at by their numbers."""
+        """Indices among all states of a component, from indices among those summed over."""
         possible = self.possible[component] if self.possible else None
         return numbers if possible is None else possible[numbers]
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Number of states of each component that are looked at."""
+        """Number of states of each component that are summed over."""
         lengths, possible = self.grid.lengths, self.possible or (None,) * len(self.members)
         pairs = zip(self.members, possible, strict=True)
         return tuple(math.prod(lengths[i] for i in own) if some is None else some.size for own, some in pairs)
 
     @property
     def blocks(self) -> list[tuple[int, int]]:
-        """Ranges of states small enough for one call, as many as the largest component has."""
+        """Ranges of states small enough for one call, up to the size of the largest component."""
         return blocks_of(max(self.sizes))
 
     def states(self, start: int, stop: int) -> list[NDArray[np.int64]]:
-        """Every component in its states start..stop-1, after its last one from the first again: (states, 1, *shape)."""
+        """States start..stop-1 of every component, (states, 1, *shape); shorter components repeat from their first."""
         rows = np.arange(start, stop)
         return [state[:, None] for state in self.at([rows % size for size in self.sizes])]
 
     def at(self, places: Sequence[Places]) -> list[NDArray[np.int64]]:
-        """Values (place, *shape) of each latent where every component is in these states (place,) of its own."""
+        """Values (place, *shape) of each latent, given the state number (place,) of every component."""
         lengths = self.grid.lengths
         indices: list[Any] = [None] * len(lengths)
         for c, (own, place) in enumerate(zip(self.members, places, strict=True)):
@@ -179,14 +182,14 @@ class Components:
         return self.grid.filled(indices)
 
     def axes_read(self, graphs: Sequence[TensorVariable]) -> list[Reads]:
-        """Axes that each element of some graphs reads, (element, axis); one row where it is the same for all."""
+        """Mask (element, axis) of the axes that each element of some graphs reads; one row if equal for all."""
         count = len(self.grid.lengths)
         if not self.reads:
             return [np.zeros((1, count), dtype=bool) for _ in graphs]
         return [rows.reshape(-1, count) for rows in element_reads(graphs, self.reads)]
 
     def owners(self, graphs: Sequence[TensorVariable]) -> list[Places]:
-        """Component of every element of some graphs; axes of length one where it is the same for all."""
+        """Component of every element of some graphs; an axis along which it is constant has length one."""
         last = len(self.members) - 1
         if not self.reads:
             return [np.zeros((1,) * graph.ndim, dtype=np.int64) for graph in graphs]
@@ -197,7 +200,7 @@ class Components:
         return [np.where(rows.any(axis=-1), label[rows.argmax(axis=-1)], last) for rows in reads_of_terms]
 
     def columns(self, terms: Sequence[TensorVariable]) -> tuple[list[TensorVariable], Summed]:
-        """Graphs of one point, and from these over batches (..., *shape) to the sums of terms by component.
+        """Sums of log density terms by component: the graphs to vectorize, and the function that sums the result.
 
         Parameters
         ----------
@@ -205,7 +208,8 @@ class Components:
 
         Returns
         -------
-        (graphs, summed) : what is to be vectorized, and a function of the result; it gives (..., component).
+        (graphs, summed) : graphs of one point, to be vectorized to (..., *shape); and a function of the vectorized
+            graphs that returns the sums (..., component).
         """
         graphs, conditions = split_checks(terms)
         every = [*graphs, *conditions]
@@ -234,7 +238,8 @@ def _by_owner(batch: TensorVariable, owner: Places, rank: int, count: int) -> Te
     flat, labels = reduced.reshape((*(reduced.shape[i] for i in range(lead)), owner.size)), owner.ravel()
     every = np.unique(labels)
     total: Any = 0.0
-    if count - 1 in every or every.size == 1:  # elements of no component may be many
+    # Elements that read no latent may be many: they are summed directly, since a padded table would be as long.
+    if count - 1 in every or every.size == 1:
         (*_, last) = every
         column = flat[..., np.flatnonzero(labels == last)].sum(axis=-1)
         total = pt.switch(np.arange(count) == last, column[..., None], np.float64(0.0))
@@ -252,9 +257,9 @@ def _by_owner(batch: TensorVariable, owner: Places, rank: int, count: int) -> Te
 
 
 def split_checks(terms: Sequence[TensorVariable]) -> tuple[list[TensorVariable], list[TensorVariable]]:
-    """Terms of a log density without the checks of their parameters, and the log of each of these, by element.
+    """Split log density terms from their parameter checks, each check as 0 or minus infinity per element.
 
-    A condition of all elements at once would make every element read all latents.
+    PyMC checks all elements at once. Such a check would make every element read all latents and leave one component.
 
     Parameters
     ----------
@@ -262,7 +267,7 @@ def split_checks(terms: Sequence[TensorVariable]) -> tuple[list[TensorVariable],
 
     Returns
     -------
-    (graphs, conditions) : the density is minus infinity where a condition is, and the sum of the graphs elsewhere.
+    (graphs, conditions) : the log density is minus infinity if a condition is, and otherwise the sum of the graphs.
     """
     graphs, conditions = [], []
     for term in terms:
@@ -274,7 +279,7 @@ def split_checks(terms: Sequence[TensorVariable]) -> tuple[list[TensorVariable],
 
 
 def _without_checks(term: TensorVariable) -> tuple[TensorVariable, list[TensorVariable]]:
-    """A term without the checks at its root, and what they ask for that is not fixed."""
+    """A term without the checks at its root, and the conditions of these checks, by element."""
     node = term.owner
     if node is None:
         return term, []
@@ -289,7 +294,7 @@ def _without_checks(term: TensorVariable) -> tuple[TensorVariable, list[TensorVa
 
 
 def _each(condition: Any) -> list[TensorVariable]:
-    """Conditions all of which have to hold, by element."""
+    """The conditions, by element, whose conjunction is this one."""
     node = condition.owner
     if node is not None and isinstance(node.op, ScalarFromTensor):
         return _each(node.inputs[0])
@@ -301,10 +306,10 @@ def _each(condition: Any) -> list[TensorVariable]:
 
 
 def _exclusions(term: TensorVariable, known: frozenset[Any]) -> list[TensorVariable]:
-    """Conditions by element, of these variables and constants alone, any of which makes a log density minus infinity.
+    """Conditions by element, any of which makes a log density minus infinity, in known variables and constants only.
 
-    They are those of `switch` with minus infinity, and of checks of parameters; what is added to such a number does not
-    change it.
+    They come from `switch` with minus infinity and from parameter checks. Finite terms added to minus infinity leave it
+    unchanged, so sums and reshapes are searched through.
     """
     graphs, checks = split_checks([term])
     return [one for graph in (*graphs, *checks) for one in _ruled_out(graph, known)]
@@ -341,7 +346,7 @@ def _ruled_out(graph: Any, known: frozenset[Any]) -> list[TensorVariable]:
 
 
 def _met_where(condition: Any, truth: bool, known: frozenset[Any]) -> list[TensorVariable]:
-    """Conditions of known variables, each of which alone makes a condition true, or false."""
+    """Conditions in known variables, each sufficient for `condition` to have the value `truth`."""
     if all(v in known or isinstance(v, Constant) for v in graph_inputs([condition])):
         return [pt.neq(condition, 0) if truth else pt.eq(condition, 0)]
     node = condition.owner
@@ -358,5 +363,5 @@ def _met_where(condition: Any, truth: bool, known: frozenset[Any]) -> list[Tenso
 
 
 def _is_nothing(graph: Any) -> bool:
-    """True of minus infinity, however many times."""
+    """True for a constant minus infinity of any shape."""
     return bool(get_underlying_scalar_constant_value(graph, raise_not_constant=False) == -np.inf)

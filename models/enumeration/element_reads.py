@@ -1,8 +1,8 @@
-"""Parts of a model's latents that each element of a tensor reads, from its PyTensor graph.
+"""Dependence of each element of a tensor on the parts of a model's latents, from its PyTensor graph.
 
 Parts are numbered. Each element has a row of a boolean array (*shape, part), True for the parts it reads; an axis of
-length one stands for elements that read alike. For an unknown operation every element reads all parts that any element
-of its inputs reads: a row is never short of a part, but may have one in vain.
+length one stands for elements that read the same parts. For an unknown operation, every element is assumed to read all
+parts that any element of its inputs reads: rows may include a part too many, never one too few.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ Reads = NDArray[np.bool_]
 
 
 def element_reads(graphs: Sequence[TensorVariable], own: Mapping[Any, Reads]) -> list[Reads]:
-    """Parts that each element of some graphs reads.
+    """Parts of the latents that each element of some graphs reads.
 
     Parameters
     ----------
     graphs : tensors of one point
-    own : for each latent's value, the parts its elements are, (*shape, part)
+    own : for each latent's value, a mask (*shape, part) of the part that each of its elements is
 
     Returns
     -------
@@ -69,7 +69,7 @@ def element_reads(graphs: Sequence[TensorVariable], own: Mapping[Any, Reads]) ->
 
 
 def _of_rank(reads: Reads, variable: Variable) -> Reads:
-    """With one axis for each of the variable's; operations known by nothing but their inputs have none."""
+    """Add axes of length one up to the variable's rank; rows of unknown operations have none."""
     missing = getattr(variable, "ndim", 0) + 1 - reads.ndim
     return reads.reshape((1,) * missing + reads.shape) if missing > 0 else reads
 
@@ -91,7 +91,7 @@ def _joined(rows: Sequence[Reads | None]) -> Reads | None:
 
 
 def _whole(reads: Reads | None, variable: Variable, parts: int) -> Reads | None:
-    """With every axis as long as the variable has it; None where that is not known."""
+    """Broadcast to the variable's shape; None if a length is not known."""
     shape = variable.type.shape
     if reads is None:
         reads = np.zeros((1,) * len(shape) + (parts,), dtype=bool)
@@ -115,7 +115,8 @@ def _read(op: Any, node: Any, inputs: list[Reads | None]) -> Reads | None:
     """Parts that each element of the output reads, given those of the inputs; None for an unknown operation."""
     if isinstance(op, Blockwise) and not op.batch_ndim(node):
         return _read(op.core_op, node, inputs)
-    if getattr(op, "core", None) == 0:  # a law's own log probability, which broadcasts
+    # The log probability of a scalar distribution broadcasts, as an elementwise operation does.
+    if getattr(op, "core", None) == 0:
         return _joined([None if one is None else _of_rank(one, v) for one, v in zip(inputs, node.inputs, strict=True)])
     return None
 
@@ -124,7 +125,8 @@ def _read(op: Any, node: Any, inputs: list[Reads | None]) -> Reads | None:
 def _(op: Elemwise, node: Any, inputs: list[Reads | None]) -> Reads | None:
     rows = [None if one is None else _of_rank(one, v) for one, v in zip(inputs, node.inputs, strict=True)]
     fixed = [np.asarray(v.data) if isinstance(v, Constant) else None for v in node.inputs]
-    if isinstance(op.scalar_op, Mul):  # what is multiplied by zero is not read
+    # A factor that is multiplied by a constant zero does not matter, and is not read.
+    if isinstance(op.scalar_op, Mul):
         joined = _joined(rows)
         for value in fixed:
             if joined is not None and value is not None and not value.all():
@@ -210,7 +212,7 @@ def _(op: Join, node: Any, inputs: list[Reads | None]) -> Reads | None:
 
 @_read.register
 def _(op: Dot, node: Any, inputs: list[Reads | None]) -> Reads | None:
-    """A product with a constant, of which zeros count."""
+    """Product with a constant matrix: entries multiplied by its zeros are not read."""
     del op
     (left, right), (a, b) = node.inputs, inputs
     if a is not None and b is not None:
@@ -227,7 +229,7 @@ def _(op: Dot, node: Any, inputs: list[Reads | None]) -> Reads | None:
 
 
 def _places(op: Any, node: Any, first: int) -> tuple[list[Any], list[bool]]:
-    """Indices as numbers, the whole axis in place of those that are not fixed; and which ones these are."""
+    """Indices as numbers, with the whole axis for an index that is not constant; and flags of the latter."""
     places: list[Any] = []
     opened: list[bool] = []
     for index in indices_from_subtensor(node.inputs[first:], op.idx_list):
@@ -277,7 +279,7 @@ def _(op: Any, node: Any, inputs: list[Reads | None]) -> Reads | None:
 @_read.register(IncSubtensor)
 @_read.register(AdvancedIncSubtensor)
 def _(op: Any, node: Any, inputs: list[Reads | None]) -> Reads | None:
-    """Elements outside the places that may be changed read what they did."""
+    """Assignment or increment: only elements at places that may change read more than before."""
     table, change, *positions = inputs
     parts = _union(inputs, 0).size
     whole = _whole(table, node.inputs[0], parts)

@@ -1,10 +1,10 @@
-"""Exact posterior of any PyMC model whose unknowns are discrete and finitely many: add up the model's own density.
+"""Exact posterior of a PyMC model with discrete latents, by summing the model's own density over their joint states.
 
 .. math:: P(t \\mid y) \\propto \\sum_{s : t(s) = t} p(s, y)
 
-over every joint state s of the latents, for a whole batch of releases y at once. Latents that nothing reads together
-are added up apart: see `Components`. The model is compiled once; PyMC is imported only when one of these functions is
-called.
+over every joint state s of the latents, for a whole batch of releases y at once. Latents that no term and no target
+reads jointly are summed out separately: see `Components`. The model is compiled once; PyMC is imported only when one of
+these functions is called.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ Floats = NDArray[np.float64]
 Support = Mapping[str, ArrayLike]
 
 LARGEST_EDGE = 1e-6
-"""Probability at or beyond the ends of a given support above which an answer is not to be used."""
-_OPEN_ENDED = 128  # values of a latent without a largest one, as a guess
+"""Largest probability at or beyond the ends of a given support for status "ok"; above it, "unreliable"."""
+# A guess of the number of values of a latent without a largest one, for `is_enumerable` only.
+_OPEN_ENDED = 128
 
 
 def enumerate_posterior(
     model: Any, observed: Mapping[str, ArrayLike], target: str | Sequence[str] = "in", support: Support | None = None
 ) -> xr.Dataset:
-    """Exact posterior law of `target` in a PyMC model with discrete latents, by enumeration.
+    """Exact posterior distribution of `target` in a PyMC model with discrete latents, by enumeration.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ def enumerate_posterior(
         Name to value, for released variables (free, observed or derived) and for `pm.Data`. A value with one more
         leading axis than the variable holds one row per release.
     target : str or sequence of str
-        A latent or a `Deterministic`; of several, the marginal of each.
+        A latent or a `Deterministic`; for several, the marginal of each is returned.
     support : mapping, optional
         Values, shape (n,), of latents without a finite support of their own (Poisson, dependent bounds). Impossible
         combinations are harmless.
@@ -51,23 +52,27 @@ def enumerate_posterior(
     Returns
     -------
     xarray.Dataset
-        ``probability`` ([release], [target's dims], target) and ``prior_probability``, the law before the release; the
-        target's dims keep the model's coordinates;
-        for a target in {0, 1} also ``posterior`` = P(target = 1) and ``prior``; ``log_evidence`` ([release]) in nats;
-        ``edge_mass`` ([release]), the probability that a latent is at an end of its given `support` beyond which its
-        law goes on, or outside that support, after the release or before it, whichever is larger; ``status``
-        ([release]), "unreliable" where that is above 1e-6, and otherwise "ok". With several targets the first four
-        carry the name: ``posterior[in]``.
+        ``probability`` ([release], [target's dims], target), the posterior, and ``prior_probability``, the distribution
+        before the release; the target's dims keep the model's coordinates. For a target in {0, 1} also ``posterior`` =
+        P(target = 1) and ``prior``. ``log_evidence`` ([release]) in nats. ``edge_mass`` ([release]), the probability
+        that a latent is outside its given `support`, or at an end of it beyond which its distribution has more mass;
+        the larger of the posterior and the prior probability. ``status`` ([release]), "unreliable" if ``edge_mass`` is
+        above 1e-6, and otherwise "ok". With several targets the first four carry the name: ``posterior[in]``.
+
+    Raises
+    ------
+    ValueError : an unknown name, an observed target, a latent without finite support or made from a release, or a
+        release that no state of the latents can produce
+    TypeError : a latent is continuous
 
     Notes
     -----
-    The sum is a product of sums over latents that no element of the model's density and no target reads together;
-    values given in `support` or cut are summed over jointly. States are gone through in pieces, and what is kept of
-    each is the number of the target's value.
+    The sum factors into sums over latents that no element of the model's density and no target reads jointly. A model
+    with values in `support`, or with latents that are cut, is summed over jointly.
 
-    ``prior`` is what is held before the release: it counts the latents' own terms, and every potential and every
-    variable observed in the model (side data) that does not depend on what is named in `observed`. A latent whose law
-    reads the release is refused: nothing is held of it before.
+    ``prior`` conditions on side data: it includes the latents' own terms, and every potential and every variable
+    observed in the model that does not depend on the variables named in `observed`. A latent whose distribution depends
+    on the release is refused, because its prior is undefined.
 
     Examples
     --------
@@ -89,23 +94,23 @@ def compile_enumerator(
     support: Support | None = None,
     settled: Sequence[str] = (),
 ) -> Any:
-    """Compile `enumerate_posterior` for the variables named in `observed`; call the result with their values, often.
+    """Compile `enumerate_posterior` for the variables named in `observed`, to be called with many sets of values.
 
-    Supports and `pm.Data` bounds are read now; a compiled enumerator must not be shared between threads.
+    Supports and bounds in `pm.Data` are read at compile time; a compiled enumerator must not be shared between threads.
 
     Parameters
     ----------
     model : pymc.Model whose latents are discrete
     observed : names of the released variables, and of `pm.Data`
-    target : a latent or `Deterministic`; of several, the marginal of each
+    target : a latent or `Deterministic`; for several, the marginal of each is returned
     support : values, shape (n,), of latents without a finite support of their own
     settled : released variables that already count as known in ``prior``: the exact levels of a plan
 
     Returns
     -------
     Enumerator : a function of {name: value} that returns the Dataset of `enumerate_posterior`. With latents that have
-        no largest value (Poisson, negative binomial, mixtures of them) a `GrowingEnumerator`, which cuts them where
-        less than 1e-12 of the posterior and of the prior can lie beyond, and says how much at most in ``cut_mass``.
+        no largest value (Poisson, negative binomial, mixtures of them) a `GrowingEnumerator`, which cuts them so that
+        at most 1e-12 of the posterior and of the prior lies beyond the cut; ``cut_mass`` is that bound.
 
     Raises
     ------
@@ -130,7 +135,7 @@ def compile_enumerator(
 def _enumerator(
     conditioned: Any, names: list[str], support: Support, settled: Sequence[str], single: bool, reach: Support
 ) -> Enumerator:
-    """Compile over the values given in `support`, and in `reach` for latents that are cut where nothing is lost."""
+    """Compile over the values in `support`, and in `reach` for unbounded latents, cut where the tail is negligible."""
     from adversary.models.enumeration import graphs, support_ends, supports
     from adversary.models.enumeration.batched_graphs import sum_terms
     from adversary.models.enumeration.components import Components
@@ -177,7 +182,7 @@ def _enumerator(
 def is_enumerable(
     model: Any, observed: Iterable[str], support: Support | None = None, target: Sequence[str] = ()
 ) -> bool:
-    """True where all latents are discrete, with finite supports and few enough states to go through.
+    """True if all latents are discrete, with finite supports and no more joint states than `LARGEST_GRID`.
 
     Parameters
     ----------
@@ -230,7 +235,7 @@ def _check_names(targets: list[str], conditioned: Any, support: Support) -> None
 
 @dataclass(frozen=True)
 class Enumerator:
-    """A compiled model: call it with the released values; see `enumerate_posterior` for what it returns."""
+    """A compiled model: call it with the released values to get the Dataset of `enumerate_posterior`."""
 
     components: Any
     slots: tuple[Slot, ...]
@@ -245,7 +250,7 @@ class Enumerator:
 
     @property
     def states(self) -> int:
-        """States that are summed over, of all components."""
+        """Number of states that are summed over, in all components."""
         return int(sum(self.components.sizes[:-1]))
 
     @property
@@ -279,15 +284,15 @@ class Enumerator:
 
     @staticmethod
     def _summed(density: Callable[..., Any]) -> Callable[..., Any]:
-        """A density as a number of each state and release, its components added up."""
+        """A density summed over components: one number per state and release."""
         return lambda *given: [density(*given)[0].sum(axis=-1)]
 
     def log_evidence(self, batches: list[NDArray[Any]]) -> Floats:
-        """Log evidence of releases as `batches` returns them, minus infinity where all states are impossible."""
+        """Log evidence (release,) of releases in the form of `batches`; minus infinity if every state is impossible."""
         return log_masses(self.components, self.log_joint, batches, [], self.sums)[0]
 
     def log_before(self, batches: list[NDArray[Any]]) -> Floats:
-        """Log probability of what is known before these releases: (release or 1,)."""
+        """Log probability of the side data, known before these releases: (release or 1,)."""
         return (self._before if self.same_prior else self._prior_masses(batches))[0]
 
     @cached_property
@@ -315,7 +320,7 @@ class Enumerator:
     def _labelled(
         self, variables: Mapping[str, xr.DataArray], place: NDArray[np.int64] | None, observed: Mapping[str, ArrayLike]
     ) -> xr.Dataset:
-        """Every release, of the distinct ones."""
+        """Dataset over all releases, from that over the distinct ones."""
         dataset = xr.Dataset(variables, attrs={"engine": "enumeration", "states": self.states})
         if place is None:
             return dataset.isel(release=0, drop=True)
@@ -324,7 +329,7 @@ class Enumerator:
         return dataset.assign_coords(release=labels[0]) if labels else dataset
 
     def batches(self, observed: Mapping[str, ArrayLike]) -> tuple[list[NDArray[Any]], NDArray[np.int64] | None]:
-        """Distinct releases as arrays (1, release, *shape), and which of them each one is; None for a single one."""
+        """Distinct releases (1, release, *shape), and each release's index among them; None for a single release."""
         if set(observed) != {slot.name for slot in self.slots}:
             raise ValueError(f"compiled for releases of {[slot.name for slot in self.slots]}, got {list(observed)}")
         pairs = [slot.batch(observed[slot.name]) for slot in self.slots]

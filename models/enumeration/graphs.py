@@ -1,4 +1,4 @@
-"""what enumeration, weighed draws and NUTS ask of a PyMC model: its latents and its density in batches."""
+"""Access to a PyMC model for enumeration, importance sampling and NUTS: its latents and its density in batches."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _RELEASED = re.compile(r"(noisy|sibling_sum|siblings)(\[.*\])?")
 class Conditioned:
     """A model whose released variables are inputs.
 
-    `released`, `latents` (discrete) and `continuous` hold the variables to fill in, by name; a continuous latent's is
-    its value on the unconstrained scale, whose Jacobian is in the model's density.
+    `released`, `latents` (discrete) and `continuous` map names to input variables. A continuous latent's input is its
+    value on the unconstrained scale; the Jacobian is part of the model's density.
     """
 
     model: pm.Model
@@ -39,7 +39,7 @@ class Conditioned:
         return list(self.model.logp(sum=False))
 
     def log_prior(self, settled: Sequence[str] = ()) -> list[TensorVariable]:
-        """The latents' own terms, what is known beside the release, and the releases named."""
+        """Log density terms before the release: the latents' own, the side data, and the released variables named."""
         return [*self.own_terms(), *self.given_terms(settled)]
 
     def own_terms(self) -> list[TensorVariable]:
@@ -59,11 +59,11 @@ class Conditioned:
 
     @property
     def moving(self) -> set[Variable]:
-        """Variables that a support must not depend on."""
+        """Random and released variables: everything without a fixed value."""
         return {*self.model.basic_RVs, *self.released.values()}
 
     def uses_release(self, variable: TensorVariable) -> bool:
-        """True where a graph reads a released variable."""
+        """True if a graph reads a released variable."""
         return not set(self.released.values()).isdisjoint(ancestors([variable]))
 
     def values_of(self, name: str) -> TensorVariable:
@@ -83,7 +83,7 @@ def _join_names(names: Iterable[str]) -> str:
 
 
 def condition(model: pm.Model, observed: Sequence[str], *, continuous: bool = False) -> Conditioned:
-    """`model` with the variables named in `observed` turned into inputs.
+    """Condition a model on the variables named in `observed`, which become inputs of its density.
 
     Parameters
     ----------
@@ -97,9 +97,9 @@ def condition(model: pm.Model, observed: Sequence[str], *, continuous: bool = Fa
 
     Raises
     ------
-    ValueError : a name that the model lacks or that the results use, a latent whose law reads a release, a law without
-        a log density, or no latents at all
-    TypeError : a latent is continuous and these are not allowed
+    ValueError : a name that the model lacks or that the results use, a latent whose distribution depends on a release,
+        a distribution without a log density, or no latents at all
+    TypeError : a latent is continuous and `continuous` is false
     """
     data = {v.name for v in model.data_vars}
     random = {v.name for v in [*model.basic_RVs, *model.deterministics]}
@@ -135,20 +135,25 @@ def without_starts(model: pm.Model) -> pm.Model:
 
     Parameters
     ----------
-    model : pymc.Model, left as it is
+    model : pymc.Model, left unchanged
+
+    Returns
+    -------
+    A shallow copy of the model.
 
     >>> with pm.Model() as model:
     ...     rate = pm.Gamma("rate", 2.0, 1.0, initval=3.0)
     >>> without_starts(model).rvs_to_initial_values[rate] is None
     True
     """
+    # `copy.copy` would go through PyMC's own copy, which refuses initial values.
     bare = object.__new__(type(model))
     bare.__dict__.update(model.__dict__, rvs_to_initial_values=dict.fromkeys(model.rvs_to_initial_values))
     return bare
 
 
 def _refuse_later_latents(model: pm.Model, released: Sequence[str]) -> None:
-    """ValueError for a latent whose law reads a release: what would be held of it before the release is undefined."""
+    """ValueError for a latent whose distribution depends on a release: its prior is undefined."""
     for rv in model.free_RVs:
         before = set() if rv.name in released else set(ancestors([rv]))
         for name in released:
@@ -162,9 +167,9 @@ def _refuse_later_latents(model: pm.Model, released: Sequence[str]) -> None:
 def compile_batched(
     conditioned: Conditioned, graphs: Sequence[TensorVariable], components: Components | None = None
 ) -> Compiled:
-    """Compile graphs for states (states, 1, *shape) of each latent, then for releases (1, releases, *shape).
+    """Compile graphs as functions of states (states, 1, *shape) of each latent, then releases (1, releases, *shape).
 
-    With components, for the sums of these graphs by component: (states, releases, component).
+    With components, the result is the sums of these graphs by component, (states, releases, component).
     """
     read = components.reads if components is not None else {}
     latents = dict.fromkeys(read or conditioned.latents.values(), (None, 1))
@@ -181,12 +186,16 @@ def released_names(model: pm.Model, released: Iterable[str] | None = None) -> tu
     Parameters
     ----------
     model : pymc.Model
-    released : their names, checked; without them every variable called noisy, sibling_sum or siblings, alone or with a
-        level, as in "noisy[block]"
+    released : their names, to be checked; default: every variable called noisy, sibling_sum or siblings, alone or with
+        a level, as in "noisy[block]"
+
+    Returns
+    -------
+    Names of the released variables.
 
     Raises
     ------
-    ValueError : no variable is called so, no name is given, a name is not in the model, or one is observed in it
+    ValueError : no variable has such a name, `released` is empty, a name is not in the model, or one is observed in it
 
     >>> with pm.Model() as model:
     ...     noisy = pm.Normal("noisy[block]", pm.Bernoulli("in", 0.5))
@@ -213,7 +222,7 @@ def released_names(model: pm.Model, released: Iterable[str] | None = None) -> tu
 
 
 def _refuse_observed(model: pm.Model, released: Sequence[str]) -> None:
-    """ValueError for a release that the model already has a value of."""
+    """ValueError for a released variable that the model has observed already."""
     for rv in model.observed_RVs:
         if rv.name in released:
             raise ValueError(
@@ -236,14 +245,18 @@ def latent_names(model: pm.Model, released: Iterable[str]) -> list[str]:
 def wanted_names(
     model: pm.Model, released: Iterable[str], variables: Sequence[str] | None, target: str | None = None
 ) -> list[str]:
-    """Names of the variables to report: those asked for, checked, or every latent and the target.
+    """Names of the variables to report: `variables`, after a check, or every latent and the target.
 
     Parameters
     ----------
     model : pymc.Model with its release left free
     released : names of the released variables
     variables : latents and deterministics to report; None for every latent, and the target if it is a deterministic
-    target : name of the target, "in" unless given; unused where `variables` is given
+    target : name of the target, default "in"; ignored if `variables` is given
+
+    Returns
+    -------
+    Names of variables.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The values that targets take, and the log of a density summed over the states in which they take them."""
+"""Marginals of targets: their values, and log densities summed over the states in which they take each value."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MarginalPiece:
-    """Cells of a target that are functions of one component: which of its values each takes, (state, cell)."""
+    """Cells of a target that depend on one component only; `index` (state, cell) is the number of the value taken."""
 
     component: int
     cells: tuple[int, ...]
     index: NDArray[Any]
 
     def membership(self, start: int, stop: int, values: int) -> csr_array:
-        """0-1 matrix (cells x values, states): the states that make up each marginal probability."""
+        """0-1 matrix (cells x values, states) that sums states into marginal probabilities."""
         cells = len(self.cells)
         rows = (self.index[start:stop].astype(np.int64) + values * np.arange(cells)).ravel()
         columns = np.repeat(np.arange(len(rows) // cells), cells)
@@ -40,7 +40,7 @@ class MarginalPiece:
 
 @dataclass(frozen=True)
 class Marginal:
-    """The values a target takes, and in which states; `dims` with their sizes."""
+    """Values of a target and the states in which it takes each; `dims` are (name, size) pairs."""
 
     name: str
     dims: tuple[tuple[str, int], ...]
@@ -50,7 +50,7 @@ class Marginal:
 
     @classmethod
     def over(cls, components: Components, name: str, graph: TensorVariable, conditioned: Conditioned) -> Marginal:
-        """Its values are looked at in pieces, and kept by their number in as few bytes as they need."""
+        """Evaluate the target in every state, by blocks; values are stored as indices of the smallest integer type."""
         latents = list(components.reads or conditioned.latents.values())
         places = {**dict.fromkeys(latents, (None, 1)), **dict.fromkeys(conditioned.released.values(), (1, None))}
         evaluate = compile_batches([graph], places)
@@ -80,14 +80,14 @@ class Marginal:
         return cls(name, tuple(zip(labels, shape, strict=True)), values, pieces, known)
 
     def pmf(self, log_mass: Floats) -> xr.DataArray:
-        """Normalised law from log masses (cells x values, releases)."""
+        """Normalised pmf ([dims], target) per release from log masses (cells x values, releases)."""
         shaped = log_mass.T.reshape(-1, *(size for _, size in self.dims), len(self.values))
         law = np.exp(shaped - logsumexp(shaped, axis=-1, keepdims=True))
         dims = ("release", *(dim for dim, _ in self.dims), self.name)
         return xr.DataArray(law, dims=dims, coords={**self.coords, self.name: self.values})
 
     def one(self, pmf: xr.DataArray) -> xr.DataArray | None:
-        """P(target = 1), or None for a target that takes other values than 0 and 1."""
+        """P(target = 1); None for a target with values other than 0 and 1."""
         if not np.isin(self.values, (0, 1)).all():
             return None
         return pmf.where(pmf[self.name] == 1, 0.0).sum(self.name)
@@ -104,16 +104,16 @@ def log_masses(
 
     Parameters
     ----------
-    components : of the latents
-    log_density : compiled; of states and releases, (state, release, component)
-    batches : releases (1, release, *shape)
+    components : components of the latents
+    log_density : compiled function of states and releases, to (state, release, component) in nats
+    batches : releases, (1, release, *shape) each
     marginals : targets
-    sums : of latents, that stand in the components in place of these
+    sums : sums of latents that replace these latents in the components
 
     Returns
     -------
-    (totals, masses) : over all states, (release,); and for each value of each cell of a target over the states of its
-        component, (cells x values, release) each.
+    (totals, masses) : log sums over all states, (release,); and for each target, log sums over the states in which a
+        cell takes a value, (cells x values, release).
 
     Raises
     ------
@@ -143,6 +143,7 @@ def log_masses(
                 own = log_p[: size - start, :, c]
                 for law in (law for one, law in zip(sums, laws, strict=True) if one.component == c):
                     own = own + law[start : min(stop, size), None]
+                # The finite floor avoids inf - inf for releases that every state rules out.
                 top = np.maximum(own.max(axis=0), np.finfo(np.float64).min)
                 weights = np.exp(own - top)
                 with np.errstate(divide="ignore"):
@@ -154,12 +155,12 @@ def log_masses(
 
 
 def _law(one: PlacedTotal, log_p: Floats, sizes: Sequence[int]) -> Floats:
-    """Log law of a sum in every state of its component, from the terms (state, release, component) of all."""
+    """Log probability of a sum in every state of its component, from the log density (state, release, component)."""
     return np.asarray(one.total.law([log_p[: sizes[leaf], 0, leaf][None] for leaf in one.leaves])[0, one.numbers])
 
 
 def _whole(marginal: Marginal, totals: list[Floats]) -> Floats:
-    """Log masses of all cells of a target, from those of its pieces."""
+    """Log masses of all cells of a target, joined from those of its pieces."""
     values = len(marginal.values)
     table = np.empty((sum(len(piece.cells) for piece in marginal.pieces), values, totals[0].shape[1]))
     for piece, total in zip(marginal.pieces, totals, strict=True):

@@ -1,7 +1,7 @@
-"""Rules that a user's `pymc.Model` must keep, each refused in one line that names the variable and the remedy.
+"""Checks of a user's `pymc.Model`; each error names the variable and the remedy in one line.
 
-A model that breaks one of them would be answered with numbers of another model: a law without a density is evaluated at
-new draws every time, and a variable named as a dimension of the result takes its place there.
+A model that fails one of them would silently get the answer of another model: a distribution without a density is
+evaluated at new draws every time, and a variable named like a dimension of the result replaces that dimension.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from .supports import own_bounds
 Arrays = dict[str, NDArray[Any]]
 
 OWN_DIMS = ("chain", "draw", "release")
-"""Dimensions of every result."""
+"""Dimensions of every result, not allowed as names of variables or dimensions of a model."""
 
 
 def check_density(model: pm.Model) -> None:
-    """Refuse a model whose log density is unknown, or is another number at each evaluation.
+    """Refuse a model whose log density is unknown, or random.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ def check_density(model: pm.Model) -> None:
 
     Raises
     ------
-    ValueError : a law without a log density (`pm.Simulator`, `pm.CustomDist` without logp), or a law, potential or
-        density that draws a random variable that the model does not have
+    ValueError : a distribution without a log density (`pm.Simulator`, `pm.CustomDist` without logp), or a distribution,
+        potential or density that draws a random variable that is not in the model
     """
     for rv in model.basic_RVs:
         if isinstance(getattr(rv.owner, "op", None), SimulatorRV):
@@ -76,7 +76,7 @@ def check_density(model: pm.Model) -> None:
 
 
 def _refuse_parameters(names: Sequence[str], terms: Sequence[TensorVariable]) -> None:
-    """ValueError for a law whose parameters are fixed numbers that it does not allow, such as a chance of 1.3."""
+    """ValueError for a distribution with a constant parameter out of range, such as a probability of 1.3."""
     rules: list[tuple[str, str]] = []
     conditions: list[Variable] = []
     for name, term in zip(names, terms, strict=True):
@@ -93,24 +93,28 @@ def _refuse_parameters(names: Sequence[str], terms: Sequence[TensorVariable]) ->
 
 
 def _is_fixed(graph: Variable) -> bool:
-    """True where a graph reads constants and data alone."""
+    """True if a graph reads constants and data only."""
     return all(isinstance(one, Constant | SharedVariable) for one in graph_inputs([graph]))
 
 
 def check_fixed(name: str, graph: TensorVariable) -> None:
-    """Refuse a quantity that still draws random numbers when every variable of the model is given.
+    """Refuse a quantity that is random even if every variable of the model is given.
 
     Parameters
     ----------
-    name : what is computed, for the message
-    graph : of the values of the model's variables
+    name : name of the quantity, for the message
+    graph : the quantity as a function of the values of the model's variables
+
+    Raises
+    ------
+    ValueError : the graph draws a random variable that is not in the model
     """
     if draws := rvs_in_graph(graph):
         raise ValueError(_unnamed_draw(name, draws))
 
 
 def _unnamed_draw(name: str, draws: Collection[Variable]) -> str:
-    """The message for a random variable that the model does not have."""
+    """Message for a random variable that is not in the model."""
     law = next(iter(draws)).owner.op
     kind = str(getattr(law, "name", None) or type(law).__name__)
     return (
@@ -120,7 +124,7 @@ def _unnamed_draw(name: str, draws: Collection[Variable]) -> str:
 
 
 def _broken_law(model: pm.Model) -> str:
-    """The message for the first variable whose law has no log density; "" if each has one."""
+    """Message for the first variable whose distribution has no log density; "" if each has one."""
     every = set(model.basic_RVs)
     for rv in model.basic_RVs:
         try:
@@ -137,20 +141,20 @@ def _broken_law(model: pm.Model) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """The first sentence of an error of PyMC."""
+    """First sentence of an error of PyMC."""
     return str(error).strip().partition("\n")[0].partition(". ")[0].rstrip(".:")
 
 
 def check_drawable(graphs: Iterable[Variable]) -> None:
-    """Refuse variables that cannot be drawn from their own law.
+    """Refuse variables that cannot be drawn from their own distribution.
 
     Parameters
     ----------
-    graphs : what is to be drawn
+    graphs : variables to be drawn
 
     Raises
     ------
-    ValueError : an improper law, or a `pm.CustomDist` without random
+    ValueError : an improper distribution, or a `pm.CustomDist` without random
     """
     for variable in ancestors(list(graphs)):
         law = getattr(variable.owner, "op", None)
@@ -168,7 +172,7 @@ def check_drawable(graphs: Iterable[Variable]) -> None:
 
 
 def check_names(model: pm.Model, released: Collection[str]) -> None:
-    """Refuse names of variables and dimensions that the results give to something else.
+    """Refuse names of variables and dimensions that the results use for something else.
 
     Parameters
     ----------
@@ -195,9 +199,13 @@ def refuse_names(names: Iterable[str], kind: str, taken: Collection[str]) -> Non
 
     Parameters
     ----------
-    names : of variables or dimensions of a model
-    kind : what they name, for the message
-    taken : names that the result has itself
+    names : names of variables or dimensions of a model
+    kind : "variable", "dimension" or the like, for the message
+    taken : names of parts of the result
+
+    Raises
+    ------
+    ValueError : a name is taken
     """
     for name in names:
         if name in taken:
@@ -205,11 +213,11 @@ def refuse_names(names: Iterable[str], kind: str, taken: Collection[str]) -> Non
 
 
 def missing_target(target: str, model: pm.Model, known: Sequence[str]) -> str:
-    """The message for a target that a model lacks: the variable that is meant, if it can be guessed, or all of them.
+    """Message for a target that a model lacks, with the likely variable if one is similar, or all of them.
 
     Parameters
     ----------
-    target : the name that is not there
+    target : the unknown name
     model : pymc.Model
     known : names of its latents and deterministics
 
@@ -227,7 +235,7 @@ def missing_target(target: str, model: pm.Model, known: Sequence[str]) -> str:
 
 
 def check_potentials(model: pm.Model, released: Sequence[str]) -> None:
-    """Refuse a potential that reads a release which is to be drawn.
+    """Refuse a potential that depends on a release to be drawn.
 
     Parameters
     ----------
@@ -236,7 +244,8 @@ def check_potentials(model: pm.Model, released: Sequence[str]) -> None:
 
     Raises
     ------
-    ValueError : the model's releases would follow another law than its density
+    ValueError : a potential reads a release. Forward draws ignore potentials, so drawn releases would not follow the
+        model's density
     """
     for potential in model.potentials:
         before: set[Any] = set(ancestors([potential]))
@@ -259,12 +268,12 @@ def check_truth(model: pm.Model, truth: Mapping[str, Any], released: Collection[
 
     Returns
     -------
-    (held, awaited) : the values of latents, and of deterministics.
+    (latents, deterministics) : the values of each, by name.
 
     Raises
     ------
-    ValueError : a name that is neither latent nor deterministic, a value of another shape or kind, or one that the law
-        of a latent rules out
+    ValueError : a name that is neither latent nor deterministic, a value of the wrong shape or kind, or one that has
+        probability zero
     """
     latents = {str(rv.name): rv for rv in model.free_RVs if rv.name not in released}
     derived = {str(v.name): v for v in model.deterministics if v.name not in released}
@@ -299,7 +308,7 @@ def _true_value(name: str, value: Any, variable: TensorVariable) -> NDArray[Any]
 
 
 def _refuse_impossible(model: pm.Model, name: str, held: Mapping[str, NDArray[Any]]) -> None:
-    """ValueError where the law of a latent rules its value out, whatever the latents that are not held."""
+    """ValueError for a value that its distribution rules out for every value of the latents that are not held."""
     rv, value = model[name], held[name]
     if rv.dtype in discrete_types:
         bounds = own_bounds(rv, held, set(model.basic_RVs))
@@ -314,12 +323,16 @@ def _refuse_impossible(model: pm.Model, name: str, held: Mapping[str, NDArray[An
 
 
 def check_support(latents: Collection[str], support: Mapping[str, Any]) -> None:
-    """Refuse values of a support that are no whole numbers, or of a variable that is no latent.
+    """Refuse a support with values that are not whole numbers, or of a variable that is not a latent.
 
     Parameters
     ----------
-    latents : their names
-    support : values by name
+    latents : names of the latents
+    support : values (n,) by name of a latent
+
+    Raises
+    ------
+    ValueError : the support is not valid
 
     >>> check_support(["others"], {"others": range(3)})
     """

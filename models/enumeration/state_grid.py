@@ -1,4 +1,4 @@
-"""Grid of enumeration: every joint state of the latents, and releases in the form of the compiled function."""
+"""Grid of joint states for enumeration, and releases as arrays for the compiled density."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from adversary._core import refuse_rounded
 Places = NDArray[np.int64]
 
 LARGEST_GRID = 50_000_000
-"""Joint states beyond which enumeration is refused."""
-_CELLS_AT_ONCE = 2**18  # states times releases evaluated in one call: a few hundred megabytes at most
-_INT32 = 2**31  # PyTensor wraps larger counts in silence
+"""Number of joint states above which enumeration is refused."""
+# States times releases evaluated in one call: a few hundred megabytes at most.
+_CELLS_AT_ONCE = 2**18
+# PyTensor silently wraps larger counts around.
+_INT32 = 2**31
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A released variable as the compiled function wants it: one entry per release, then the variable's own axes."""
+    """Input of the compiled density for one released variable: an axis over releases, then the variable's own axes."""
 
     name: str
     dtype: str
@@ -31,11 +33,11 @@ class Slot:
 
     @property
     def unused(self) -> NDArray[Any]:
-        """A release for what reads none."""
+        """Placeholder (1, 1, *shape) for a function that does not read this release."""
         return np.empty((1, 1, *(n or 0 for n in self.shape)), self.dtype)
 
     def batch(self, value: ArrayLike) -> tuple[NDArray[Any], bool]:
-        """The value as an array (1, releases, ...) and whether it had a release axis."""
+        """The value as an array (1, releases, *shape), and a flag: True if it had a release axis."""
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
             raise TypeError(f"observed {self.name} must be numeric, got {array.ravel()[:1].tolist()}")
@@ -59,11 +61,15 @@ class Slot:
 
 
 def distinct_rows(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """First places of the distinct rows, and the number of its distinct row for every row.
+    """Distinct rows: the index of the first occurrence of each, and for every row the number of its distinct row.
 
     Parameters
     ----------
-    columns : arrays (row, column), side by side; NaN equals NaN
+    columns : arrays (row, column), joined along columns; NaN equals NaN
+
+    Returns
+    -------
+    (first, place) : row numbers (distinct,), and numbers of distinct rows (row,).
 
     >>> first, place = distinct_rows([np.array([[3], [1], [3]])])
     >>> first.tolist(), place.tolist()
@@ -87,8 +93,8 @@ class Grid:
 
     Parameters
     ----------
-    axes : by name, the values (value,) of each cell, or (value, cell) of cells in a row that have a joint law
-    shapes : of each latent
+    axes : by name, the values (value,) of each cell, or (value, cell) of consecutive cells with a joint distribution
+    shapes : shape of each latent, by name
     """
 
     axes: dict[str, list[NDArray[np.int64]]]
@@ -96,11 +102,11 @@ class Grid:
 
     @classmethod
     def over(cls, supports: Mapping[str, tuple[tuple[int, ...], list[NDArray[np.int64]]]]) -> Grid:
-        """The product of the supports."""
+        """Cartesian product of supports (shape, values per cell) by name, as `support_of` returns them."""
         return cls({k: axes for k, (_, axes) in supports.items()}, {k: shape for k, (shape, _) in supports.items()})
 
     def refuse_large(self, size: int) -> None:
-        """ValueError where so many states are too many to go through."""
+        """ValueError if `size` states are more than `LARGEST_GRID`."""
         if size > LARGEST_GRID:
             sizes = {name: tuple(map(len, axes)) for name, axes in self.axes.items()}
             raise ValueError(f"{size:.3g} joint states, more than {LARGEST_GRID:.0e}; values per latent: {sizes}")
@@ -119,7 +125,7 @@ class Grid:
         return blocks_of(self.size)
 
     def releases_at_once(self, cells: int) -> int:
-        """Releases that one call takes beside so many numbers for each."""
+        """Number of releases per call if each needs `cells` numbers."""
         return max(1, _CELLS_AT_ONCE // cells)
 
     def states(self, start: int, stop: int) -> list[NDArray[np.int64]]:
@@ -127,11 +133,11 @@ class Grid:
         return [state[:, None] for state in self.at(np.arange(start, stop))]
 
     def at(self, places: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """The states at these places in the list of all: one array (place, *shape) per latent."""
+        """States with these lexicographic numbers: one array (place, *shape) per latent."""
         return self.filled(np.unravel_index(places, self.lengths) if self.lengths else ())
 
     def filled(self, indices: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-        """Values (place, *shape) of each latent, from the number (place,) of the value of each axis."""
+        """Values (place, *shape) of each latent, from the index (place,) of a value on each axis."""
         left = iter(indices)
         states = []
         for name, axes in self.axes.items():
@@ -142,13 +148,17 @@ class Grid:
 
 
 def log_totals(grid: Grid, log_density: Callable[..., Any], batches: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
-    """Log of a density summed over the states of a grid, (release,); states where it is undefined count for nothing.
+    """Log of a density summed over the states of a grid, per release; states with an undefined density count as zero.
 
     Parameters
     ----------
     grid : the states
-    log_density : compiled; of states (state, 1, *shape) of each latent and of the batches
+    log_density : compiled function of states (state, 1, *shape) of each latent and of the batches
     batches : releases (1, release, *shape), or one (1, 1, *shape)
+
+    Returns
+    -------
+    Log sums in nats, (release,).
     """
     releases, width = max((b.shape[1] for b in batches), default=1), grid.releases_at_once(grid.size)
     total = np.full(releases, -np.inf)

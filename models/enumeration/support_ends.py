@@ -1,10 +1,10 @@
-r"""Probability that the values given for a latent leave out: at their ends, beyond them, and between them.
+r"""Probability that a user's `support` of a latent omits: at its ends, beyond them, and in its gaps.
 
 .. math:: 1 - (1 - e) \, \frac{p_S(y)}{p_W(y)}
 
-e is the posterior probability, within the values S, of an end beyond which the law goes on; p is the evidence of a
-release, summed over S and over a wider set W that holds the law. The same of the prior, whichever is larger: a support
-that is too short answers for another adversary.
+S is the support given and W a wider set with nearly all of the mass. e is the posterior probability, within S, of an
+end beyond which the distribution has more mass; p is the evidence of a release, summed over S or W. The same is
+computed for the prior, and the larger counts: a support that is too short for the prior describes another adversary.
 """
 
 from __future__ import annotations
@@ -31,23 +31,28 @@ from .state_grid import Grid, distinct_rows, log_totals
 Floats = NDArray[np.float64]
 Values = NDArray[np.int64]
 
-_ROUNDING = 1e-9  # mass by which a law may fall short of one by rounding
-_WIDER, _MORE = 10, 10_000  # so many times as many states, and so many more, are looked at beyond a support
-_LARGEST_SUM = 20_000  # values whose probabilities are added up
+# The probabilities of a distribution may fall short of one by as much through rounding.
+_ROUNDING = 1e-9
+# At most _WIDER n + _MORE states are evaluated outside a support of n joint states.
+_WIDER, _MORE = 10, 10_000
+# Largest number of values whose probabilities are summed.
+_LARGEST_SUM = 20_000
+# Numbers evaluated in one call.
 _AT_ONCE = 2**22
 
 
 @dataclass(frozen=True)
 class Ends:
-    """Ends of the values given for a latent whose law goes on beyond them.
+    """Ends of the support given for a latent, and the mass of its distribution beyond them.
 
     Parameters
     ----------
-    name, values : the latent, and the values given for each of its cells
-    parents : variables that its law depends on
-    beyond : from these, (point, *shape) each, to whether the law has mass below the first value and above the last;
-        None for a law without a distribution function
-    mass : from the same to the probability of the values: of each cell, or of all cells together in a joint law
+    name, values : the latent, and the values (value,) given for each of its cells
+    parents : variables that its distribution depends on
+    beyond : compiled function of the parents, (point, *shape) each, to two flags per cell: mass below the first value,
+        and mass above the last; None for a distribution without a cdf
+    mass : compiled function of the parents to the probability of the values, per cell, or jointly for all cells of a
+        multivariate distribution
     """
 
     name: str
@@ -58,7 +63,7 @@ class Ends:
 
     @classmethod
     def of(cls, rv: TensorVariable, given: ArrayLike, moving: Collection[Variable]) -> Ends:
-        """Compile for a latent and the values given for it."""
+        """Compile for a latent and the support given for it."""
         name, values = rv.name, np.unique(np.asarray(given)).astype(np.int64)
         shape = tuple(int(n) for n in rv.shape.eval(mode=NUMPY_MODE)) if rv.ndim else ()
         rv, parents = given_parents(rv, moving)
@@ -79,7 +84,7 @@ class Ends:
         return cls(name, values, names, compile_batches(graphs, each), mass)
 
     def reached(self, draws: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
-        """True where some cell is at an end with mass beyond it, at points (point, *shape) of every latent."""
+        """Flags (point,): some cell is at an end with mass beyond it, at points (point, *shape) of every latent."""
         own = draws[self.name].reshape(len(draws[self.name]), -1)
         if self.beyond is None:
             missing = ~(self.outside(draws) <= _ROUNDING)[:, None]
@@ -91,9 +96,9 @@ class Ends:
         return np.asarray(((own == self.values[0]) & below | (own == self.values[-1]) & above).any(axis=1))
 
     def outside(self, draws: Mapping[str, NDArray[Any]]) -> Floats:
-        """Probability that some cell is none of the values, at points (point, *shape) of what its law depends on.
+        """Probability (point,) that some cell is outside the values, at points (point, *shape) of its parents.
 
-        NaN where it cannot be told: of a law that sums to more than one, or of too many values.
+        NaN if it cannot be computed: a pmf that sums to more than one, or too many values.
         """
         rows = [draws[name].reshape(len(draws[name]), -1) for name in self.parents]
         points = len(next(iter(draws.values())))
@@ -111,16 +116,17 @@ class Ends:
 
 
 def given_parents(rv: TensorVariable, moving: Collection[Variable]) -> tuple[TensorVariable, dict[Any, Any]]:
-    """A latent whose law reads free inputs in place of random variables, and these inputs by what they stand for."""
+    """A latent with its random parents replaced by free inputs, and these inputs by parent."""
     met = truncated_graph_inputs(rv.owner.inputs, ancestors_to_include=set(moving))
     parents = {v: v.type() for v in met if v in set(moving)}
-    if parents:  # the functions of a law copy what is random in it
+    # pm.logp and pm.logcdf copy random parents, so these could not be replaced afterwards.
+    if parents:
         (rv,) = graph_replace([rv], parents)
     return rv, parents
 
 
 def _mass(rv: TensorVariable, values: Values, shape: tuple[int, ...], parents: Sequence[Any]) -> Compiled:
-    """The probability of the values: of each cell, or of all cells together where these have one law."""
+    """Compiled probability of the values: per cell, or jointly for a multivariate distribution."""
     joint = rv.owner.op.ndim_supp > 0
     if values.size ** (math.prod(shape) if joint else 1) > _LARGEST_SUM:
         return lambda *unused: [np.full((1, 1), np.nan)]
@@ -132,9 +138,9 @@ def _mass(rv: TensorVariable, values: Values, shape: tuple[int, ...], parents: S
 
 
 def flag_ends(grid: Grid, ends: Sequence[Ends]) -> NDArray[np.int64]:
-    """1 for states of a grid where some latent is at an end with mass beyond it, shape (state, 1).
+    """Flags (state, 1): 1 for states of a grid with some latent at an end of its support with mass beyond it.
 
-    A law that reads the release is not looked at here: the states of `Outside` say what it has beyond its values.
+    Distributions that depend on the release are left to `Outside`, which sums over states beyond the support.
     """
     flags = np.zeros((grid.size, 1), dtype=np.int64)
     ends = [one for one in ends if set(one.parents) <= set(grid.axes)]
@@ -146,13 +152,13 @@ def flag_ends(grid: Grid, ends: Sequence[Ends]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Outside:
-    """States outside the values given for latents, and what these do not hold either.
+    """States outside the support given for latents, and the prior probability beyond those.
 
     Parameters
     ----------
-    pieces : disjoint grids of states with a latent outside its values
-    lost : prior probability of neither these states nor those of the values
-    short : prior probability of no state of the values; more than `lost` where the pieces hold some of it
+    pieces : disjoint grids of states with some latent outside its support
+    lost : prior probability outside both the support and the pieces
+    short : prior probability outside the support, at least `lost`
     """
 
     pieces: tuple[Grid, ...]
@@ -163,13 +169,13 @@ class Outside:
     def of(
         cls, grid: Grid, bounds: Mapping[str, tuple[Any, Any] | None], log_prior: Callable[[Grid], float]
     ) -> Outside:
-        """Look further until the laws are whole, or until there are too many states.
+        """Widen the pieces until they hold all of the prior mass, or until there are too many states.
 
         Parameters
         ----------
-        grid : states of the values
-        bounds : by name of the latents with given values, the smallest and largest one of their laws where known
-        log_prior : log prior probability of the states of a grid
+        grid : joint states within the support
+        bounds : smallest and largest value of the distribution of each latent with a support, by name; None if unknown
+        log_prior : function from a grid to the log prior probability of its states
         """
         inside = log_prior(grid)
         pieces: tuple[Grid, ...] = ()
@@ -183,18 +189,20 @@ class Outside:
                 break
             try:
                 total = float(np.logaddexp.reduce([inside, *map(log_prior, wider)]))
-            except (IndexError, ValueError):  # a table that has no more values
+            # A table in the model can end here: it has no rows for states further out.
+            except (IndexError, ValueError):
                 break
             pieces, reach = wider, 2 * reach
         lost, short = (float(np.clip(-np.expm1(log_p), 0.0, 1.0)) for log_p in (total, inside))
         return cls(pieces, lost if lost > _ROUNDING else 0.0, short)
 
     def share(self, log_density: Compiled, batches: list[NDArray[Any]], inside: Floats) -> Floats:
-        """Share of a density that is outside the values, given its log inside: (release,)."""
+        """Share (release,) of a density's total that lies outside the support, given its log total `inside`."""
         try:
             with np.errstate(all="ignore"):
                 parts = [log_totals(piece, log_density, batches) for piece in self.pieces]
-        except (IndexError, ValueError):  # a table of the release that has no more values
+        # A table indexed by the latent can end at its support, so states outside cannot be evaluated.
+        except (IndexError, ValueError):
             return np.full(inside.shape, self.short)
         beyond = np.logaddexp.reduce(parts, axis=0) if parts else np.full(1, -np.inf)
         with np.errstate(invalid="ignore", over="ignore"):
@@ -202,7 +210,7 @@ class Outside:
 
 
 def _window(values: Values, bounds: tuple[Any, Any] | None, reach: int) -> Values:
-    """The values, and all near them that a law can take."""
+    """The support and all values near it that the distribution can take."""
     more = reach * (int(values[-1] - values[0]) + 32)
     low, high = (-np.inf, np.inf) if bounds is None else (np.min(bounds[0]), np.max(bounds[1]))
     ends = int(max(values[0] - more, low)), int(min(values[-1] + more, high))
@@ -210,7 +218,7 @@ def _window(values: Values, bounds: tuple[Any, Any] | None, reach: int) -> Value
 
 
 def _pieces(grid: Grid, windows: Mapping[str, Values]) -> tuple[Grid, ...]:
-    """Grids of all states in the windows and not in the grid: the first cell outside it, those before inside."""
+    """Disjoint grids of all states in the windows but not in the grid, split by the first cell that is outside."""
     cells = [(name, i) for name in windows for i in range(len(grid.axes[name]))]
     grids = []
     for k, (name, _) in enumerate(cells):
@@ -230,19 +238,19 @@ def edge_of_draws(
     prior: Mapping[str, NDArray[Any]],
     posterior: Mapping[str, NDArray[Any]] | None = None,
 ) -> tuple[Floats, str]:
-    """Probability at the edge from draws of all latents within the values: at their ends, or where laws go on beyond.
+    """Probability at or beyond the ends of a support, estimated from draws of all latents within it.
 
     Parameters
     ----------
     model : pymc.Model
-    support : values by name of a latent
-    prior : draws (draw, *shape) of every latent
-    posterior : draws (draw, release, *shape), where there are any
+    support : values (n,) by name of a latent
+    prior : prior draws (draw, *shape) of every latent
+    posterior : posterior draws (draw, release, *shape), optional
 
     Returns
     -------
-    (share, unknown) : (release,), or one number without a posterior, NaN if a latent's cannot be told; and the names of
-        these.
+    (share, unknown) : the probability, (release,) or a scalar without a posterior, NaN if it cannot be computed for
+        some latent; and the names of such latents, comma separated.
     """
     every = [Ends.of(model[name], values, {*model.basic_RVs}) for name, values in support.items()]
     unknown = [one.name for one in every if not set(one.parents) <= set(prior)]
@@ -260,7 +268,7 @@ def edge_of_draws(
 
 
 def _points(model: pm.Model, draws: Mapping[str, NDArray[Any]], axes: int) -> dict[str, NDArray[Any]]:
-    """Draws as points (point, *shape) of the model's kinds; 0 in place of a whole number that was not drawn."""
+    """Draws as points (point, *shape) with the model's dtypes; missing whole numbers (NaN) become 0."""
     flat = {name: v.reshape(-1, *v.shape[axes:]) for name, v in draws.items()}
     whole = {name for name in flat if model[name].dtype in discrete_types}
     return {name: np.nan_to_num(v).astype(np.int64) if name in whole else v for name, v in flat.items()}

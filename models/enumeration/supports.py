@@ -1,6 +1,6 @@
-"""The values a discrete latent of a PyMC model may take: its law's own bounds, a truncation's, or the user's list.
+"""Supports of the discrete latents of a PyMC model: the distribution's bounds, a truncation's, or the user's list.
 
-Bounds that depend on other latents are replaced by their hull; combinations outside get probability zero anyway.
+Bounds that depend on other latents are replaced by their hull; impossible combinations get probability zero anyway.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ from .batched_graphs import NUMPY_MODE
 Values = NDArray[np.int64]
 Rule = tuple[Callable[..., tuple[Any, Any]], list[TensorVariable]]
 
+# Largest number of joint parent values over which a hull of bounds is taken.
 _LARGEST_HULL = 20_000
+# Largest number of vectors with a given total that are listed.
 _LARGEST_LIST = 1_000_000
 _SHARED_TOTAL = (MultinomialRV, DirichletMultinomialRV)
 
@@ -57,16 +59,16 @@ _BOUNDS: dict[type, tuple[int, Callable[..., tuple[Any, Any]]]] = {
     GeometricRV: (0, lambda: (1, np.inf)),
     FreeCellsRV: (2, free_bounds),
 }
-"""By law, the number of leading parameters that fix its support, and its smallest and largest value given those."""
+"""Per distribution: the number of leading parameters that fix its support, and (smallest, largest) given those."""
 
 
 def support_of(
     rv: TensorVariable, given: Mapping[str, ArrayLike], moving: Collection[Variable]
 ) -> tuple[tuple[int, ...], list[Values]]:
-    """Shape of a latent and the values each of its cells may take, in order.
+    """Shape of a latent and the support of each of its cells, in increasing order.
 
-    Taken from `given`, else from the law's own bounds, or those of `pm.Truncated`; where these depend on other latents,
-    their hull over all values of those. They must not depend on what was released.
+    The support is taken from `given`, else from the bounds of the distribution or of `pm.Truncated`. If these depend on
+    other latents, it is the hull over all values of those. Bounds must not depend on the release.
 
     Parameters
     ----------
@@ -76,12 +78,12 @@ def support_of(
 
     Returns
     -------
-    (shape, values) : one increasing int64 array per cell, cells in C order; of counts that share a total one array
-        (value, cell) for each row of them.
+    (shape, values) : one increasing int64 array per cell, cells in C order; for counts that share a total (multinomial)
+        one array (value, cell) per row of cells.
 
     Raises
     ------
-    ValueError : there is no finite support
+    ValueError : the support is not finite, not known, or too long to be listed
 
     >>> import pymc as pm
     >>> support_of(pm.Binomial.dist(np.int64(2), 0.5), {}, set())
@@ -108,7 +110,7 @@ def support_of(
 def _shared_total(
     rv: TensorVariable, shape: tuple[int, ...], given: Mapping[str, ArrayLike], moving: Collection[Variable]
 ) -> list[Values]:
-    """Vectors of counts that add up to what a law distributes, (value, cell) for each row of a latent."""
+    """Vectors of counts with the total of a multinomial distribution, (value, cell) for each row of a latent."""
     total = rv.owner.op.dist_params(rv.owner)[0]
     if set(moving).isdisjoint(ancestors([total])):
         bounds: tuple[Any, Any] | None = (_number(total), _number(total))
@@ -130,7 +132,7 @@ def _shared_total(
 
 
 def _compositions(total: int, cells: int) -> Values:
-    """Every vector of so many counts with a total, in lexicographic order."""
+    """All vectors of `cells` counts that sum to `total`, in lexicographic order, (vector, cell)."""
     rows = np.zeros((1, 0), dtype=np.int64)
     for _ in range(cells - 1):
         left = total - rows.sum(axis=1)
@@ -145,7 +147,7 @@ def _number(graph: Any) -> NDArray[Any]:
 
 
 def _rule(node: Any) -> Rule | None:
-    """The bounds of a law as a function of those of its parameters that settle them; None for a law not known here."""
+    """Bounds of a distribution as a function of some parameters, and these; None for an unknown distribution."""
     kind, dist_params = type(node.op), getattr(node.op, "dist_params", None)
     if kind is TruncatedRV:
         *base, lower, upper = node.inputs
@@ -167,7 +169,7 @@ def _rule(node: Any) -> Rule | None:
 
 
 def _of_components(rules: Sequence[Rule | None]) -> Rule | None:
-    """Bounds of a mixture: those of all its components together."""
+    """Bounds of a mixture: the hull of its components' bounds."""
     known = [rule for rule in rules if rule is not None]
     if len(known) < len(rules):
         return None
@@ -185,13 +187,13 @@ def _of_components(rules: Sequence[Rule | None]) -> Rule | None:
 def unbounded_latents(
     latents: Mapping[str, TensorVariable], given: Mapping[str, ArrayLike], moving: Collection[Variable]
 ) -> dict[str, tuple[tuple[int, ...], int]]:
-    """Shape and smallest value of every latent whose law has no largest one.
+    """Shape and smallest value of every latent without a largest value.
 
     Parameters
     ----------
     latents : discrete free variables by name
-    given : values, (n,), by name, of latents that are left out
-    moving : variables on which bounds may depend
+    given : values (n,) by name; these latents are skipped
+    moving : variables that are unknown, as for `support_of`
 
     Returns
     -------
@@ -206,7 +208,7 @@ def unbounded_latents(
 
 
 def _truncate_bounds(bounds: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
-    """A law's bounds cut by a truncation, whose ends are the last two parameters."""
+    """Bounds cut by a truncation, whose ends are the last two parameters."""
 
     def cut(*parameters: Any) -> tuple[Any, Any]:
         *own, lower, upper = parameters
@@ -219,7 +221,7 @@ def _truncate_bounds(bounds: Callable[..., tuple[Any, Any]]) -> Callable[..., tu
 def law_bounds(
     rv: TensorVariable, given: Mapping[str, ArrayLike], moving: Collection[Variable]
 ) -> tuple[Any, Any] | None:
-    """Smallest and largest value that a discrete law allows, over all values of the latents that it depends on.
+    """Smallest and largest value of a discrete distribution, over all values of the latents it depends on.
 
     Parameters
     ----------
@@ -227,7 +229,7 @@ def law_bounds(
 
     Returns
     -------
-    (lower, upper), which broadcast to the shape of the latent; None for a law whose bounds are not known.
+    (lower, upper), which broadcast to the shape of the latent; None if the bounds are not known.
     """
     rule = _rule(rv.owner)
     if rule is None:
@@ -241,11 +243,15 @@ def law_bounds(
 def own_bounds(
     rv: TensorVariable, given: Mapping[str, ArrayLike], moving: Collection[Variable]
 ) -> tuple[Any, Any] | None:
-    """Bounds whatever is given for the latent itself; None where a latent that it depends on has no finite support.
+    """Bounds of a latent's distribution, ignoring `given` for the latent itself.
 
     Parameters
     ----------
     rv, given, moving : as for `support_of`
+
+    Returns
+    -------
+    (lower, upper), as for `law_bounds`; None if unknown, or if a latent it depends on has no finite support.
     """
     try:
         return law_bounds(rv, {name: values for name, values in given.items() if name != rv.name}, moving)
@@ -259,8 +265,9 @@ def _hull(
     given: Mapping[str, ArrayLike],
     moving: Collection[Variable],
 ) -> tuple[Any, Any] | None:
-    """Smallest and largest bounds over every value of the latents they depend on; None if there are too many."""
-    met = ancestors(parameters, blockers=set(moving))  # not what these depend on themselves
+    """Smallest and largest bounds over all values of the latents they depend on; None if these are too many."""
+    # Only direct parents count: the values of a parent already include the effect of its own parents.
+    met = ancestors(parameters, blockers=set(moving))
     parents = list(dict.fromkeys(v for v in met if v in set(moving)))
     if any(v.owner is None or v.dtype not in discrete_types for v in parents):
         return None

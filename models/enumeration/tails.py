@@ -1,11 +1,11 @@
-r"""Latents without a largest value, cut where what lies beyond cannot matter.
+r"""Enumeration over latents without a largest value, cut with a bound on the truncated mass.
 
 .. math:: P(N > K \mid y) \le \frac{U(y) \, E[P(N > K \mid \text{parents})]}{p(y)}, \qquad
           U(y) = \sup \, p(y \mid \text{latents})
 
-U is one for a whole-numbered release, and the density at its centre for noise that is shifted. The same holds of the
-prior, with the side data in place of y. K grows until the bounds are below `LARGEST_CUT` for the prior and for every
-release; the bound is part of the answer.
+U is one for a discrete release, and for continuous location noise the density at its centre. The same bound holds for
+the prior, with the side data in place of y. K grows until the bounds are below `LARGEST_CUT` for the prior and for
+every release; the bound is part of the result.
 """
 
 from __future__ import annotations
@@ -33,23 +33,26 @@ from .support_ends import given_parents
 Floats = NDArray[np.float64]
 
 LARGEST_CUT = 1e-12
-"""Posterior probability that may lie beyond the values of a latent that has no largest one."""
+"""Largest posterior or prior probability that may be cut from latents without a largest value."""
+# Values above the smallest one in the first attempt; the range doubles after that.
 _FIRST = 32
-_ROUNDING = 1e-9  # mass by which a law may fall short of one by rounding
-_SHIFTED = (NormalRV, LaplaceRV, LogisticRV, CauchyRV)  # densities that are highest at their first parameter
+# The probabilities of a distribution may fall short of one by as much through rounding.
+_ROUNDING = 1e-9
+# Location families whose density is highest at their first parameter.
+_SHIFTED = (NormalRV, LaplaceRV, LogisticRV, CauchyRV)
 
 
 @dataclass
 class GrowingEnumerator:
-    """An `Enumerator` whose unbounded latents reach as far as the prior and the releases it is asked about need.
+    """An `Enumerator` that extends its unbounded latents until the cut mass is negligible for the releases given.
 
     Parameters
     ----------
-    build : from values by name of the unbounded latents, the enumerator over them
-    tails : what lies beyond the values of each
-    starts : smallest value of each
-    ceiling : compiled; log prior of the other latents, log likelihood at most of the release and of what is known
-        beside it, and log prior of each unbounded latent
+    build : function from the values (n,) of each unbounded latent, by name, to the enumerator over them
+    tails : tail of each unbounded latent
+    starts : smallest value of each unbounded latent
+    ceiling : compiled function of states and releases, to the log prior of the other latents, upper bounds on the log
+        likelihood of release and side data, and of side data alone, and the log prior of each unbounded latent
     """
 
     build: Callable[[Mapping[str, ArrayLike]], Any]
@@ -61,7 +64,7 @@ class GrowingEnumerator:
 
     @property
     def current(self) -> Any:
-        """Over the values needed so far."""
+        """Enumerator over the values needed so far."""
         if self._current is None:
             self._tops = {name: start + _FIRST for name, start in self.starts.items()} | self._tops
             self._current = self.build({n: np.arange(self.starts[n], top + 1) for n, top in self._tops.items()})
@@ -69,11 +72,11 @@ class GrowingEnumerator:
 
     @property
     def targets(self) -> Any:
-        """As of an `Enumerator`."""
+        """Targets of the current `Enumerator`."""
         return self.current.targets
 
     def __call__(self, observed: Mapping[str, ArrayLike]) -> xr.Dataset:
-        """As an `Enumerator`, with `cut_mass` ([release]): at most so much of posterior or prior lies beyond."""
+        """Dataset of an `Enumerator` and `cut_mass` ([release]), an upper bound on posterior and prior mass cut."""
         while True:
             run = self.current
             batches, place = run.batches(observed)
@@ -89,7 +92,7 @@ class GrowingEnumerator:
             self._current = None
 
     def _mass_beyond(self, run: Any, batches: list[NDArray[Any]]) -> tuple[dict[str, float], Floats]:
-        """Log prior mass beyond the values of each latent, and log of the factor it can grow by: of each release."""
+        """Log prior mass beyond the values of each latent, and the log factor (release,) by which it can grow."""
         parts: dict[str, list[float]] = {tail.name: [] for tail in self.tails}
         every, size = [], max((b.shape[1] for b in batches), default=1)
         tops = np.full((2, size), -np.inf)
@@ -100,7 +103,7 @@ class GrowingEnumerator:
             weight, beyond = others, {}
             for tail, log_p in zip(self.tails, cut, strict=True):
                 within, beyond[tail.name] = tail.masses(by_name, run.grid.axes[tail.name][0])
-                # a state stands for its parents, however little of the latent's law is among the values
+                # A state represents its parents' values, even if little of the latent's mass is within the values.
                 own = np.where(np.isfinite(within), log_p - within, -np.log(run.grid.axes[tail.name][0].size))
                 weight = weight + own.sum(axis=1)
             every.append(logsumexp(weight))
@@ -112,7 +115,7 @@ class GrowingEnumerator:
         return {n: float(logsumexp(p) - inside) for n, p in parts.items()}, surplus.max(axis=0)
 
     def _at(self, states: list[NDArray[Any]], batches: list[NDArray[Any]]) -> tuple[Floats, Floats, Floats, Any]:
-        """Terms of the ceiling at some states: (state,), (state, release) twice, and (state, cell) of each latent."""
+        """Terms of `ceiling` at some states: (state,), (state, release) twice, and (state, cell) of each latent."""
         others, likelihood, before, *own = self.ceiling(*states, *batches)
         size = len(states[0])
         rows = [np.broadcast_to(one, (size, *one.shape[1:])).reshape(size, -1) for one in own]
@@ -125,7 +128,7 @@ def growing(
     build: Callable[[Mapping[str, ArrayLike]], Any],
     settled: Sequence[str],
 ) -> GrowingEnumerator:
-    """Compile what lies beyond the unbounded latents of a model; `settled` are releases that the prior counts."""
+    """Compile tails and ceiling of a model's unbounded latents; `settled` are releases that the prior includes."""
     model, cut = given.model, {given.latents[name] for name in open_ended}
     highest: list[TensorVariable] = []
     before: list[TensorVariable] = []
@@ -146,7 +149,7 @@ def growing(
 
 
 def _highest(given: Conditioned, variable: TensorVariable, cut: Collection[Any]) -> TensorVariable:
-    """The log density of a shifted noise at its centre; ValueError for another law that reads an unbounded latent."""
+    """Log density of location noise at its centre; ValueError for other distributions of an unbounded latent."""
     if variable.owner is not None and isinstance(variable.owner.op, _SHIFTED):
         centre, *scales = variable.owner.op.dist_params(variable.owner)
         graphs = given.model.replace_rvs_by_values([pm.logp(variable, centre, warn_rvs=False), *scales])
@@ -160,13 +163,14 @@ def _highest(given: Conditioned, variable: TensorVariable, cut: Collection[Any])
 
 @dataclass(frozen=True)
 class Tail:
-    """Tail of an unbounded latent beyond the values that are listed.
+    """Tail of an unbounded latent beyond the listed values.
 
     Parameters
     ----------
-    name, parents : the latent, and the variables that its law depends on
-    log_p : compiled; of the parents' values (state, 1, *shape) and of values (1, value, *shape): (state, value, *shape)
-    shape : of the latent
+    name, parents : the latent, and the variables that its distribution depends on
+    log_p : compiled log probability (state, value, *shape), a function of the parents' values (state, 1, *shape) and of
+        values (1, value, *shape)
+    shape : shape of the latent
     """
 
     name: str
@@ -184,10 +188,11 @@ class Tail:
         return cls(name, tuple(v.name for v in parents), log_p, shape)
 
     def masses(self, states: Mapping[str, NDArray[Any]], values: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """Log probability of values 0, 1, ... in a row: of those given, (state, cell), and of a cell beyond, (state,).
+        """Log probability of the values given, (state, cell), and of any cell being beyond them, (state,).
 
-        The next values are added up; where their probabilities fall by a fixed factor at the end, so does the rest. No
-        less lies beyond than the values lack.
+        The values up to about four times the last are summed; the rest is bounded by a geometric series with the last
+        ratio, times two, or by one if the ratio is not clearly below one. The result is at least the mass that the
+        values given lack.
         """
         rows = [states[name] for name in self.parents]
         flat = [row.reshape(len(row), -1) for row in rows]
@@ -209,7 +214,7 @@ class Tail:
         return within[place], np.minimum(total, 0.0)[place]
 
     def table(self, parents: list[NDArray[Any]], values: NDArray[np.int64], size: int) -> Floats:
-        """Log probabilities (state, value, cell) at so many values (state, *shape) of each of the parents."""
+        """Log probabilities (state, value, cell), for `size` states of the parents, (state, *shape) each."""
         shaped = values.reshape(1, -1, *[1] * len(self.shape))
         shaped = np.broadcast_to(shaped, (1, values.size, *self.shape)).astype(np.int64)
         (log_p,) = self.log_p(*(row[:, None] for row in parents), shaped)

@@ -1,10 +1,10 @@
-r"""Sums of many independent latents that are read as one number, by convolution.
+r"""Convolution of many independent latents that the rest of the model reads only through their sum.
 
 .. math:: P\Big(\sum_i x_i(s_i) = u\Big) = (p_1 * \dots * p_n)(u), \qquad p_i(v) \propto \sum_{s : x_i(s) = v} f_i(s)
 
-A latent is added up where the rest of the model reads it through one such sum only, and its own terms read nothing else
-that is summed out. The sum then stands in the graph as a variable of its own, whose law is a running convolution:
-twelve people who are in or not are 13 values, not 4,096 states.
+A latent is convolved if the rest of the model reads it only through one such sum, and its own terms read no other
+latent that is summed out. The sum becomes a variable of its own in the graph, and its distribution is a running
+convolution: twelve binary latents are 13 values instead of 4,096 states.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ Graphs = list[TensorVariable]
 
 @dataclass(frozen=True)
 class StateTotal:
-    """One number that is the sum of what several latents add.
+    """Sum of contributions of several latents, as one axis of the grid.
 
     Parameters
     ----------
     axis : number of the sum's axis in the grid
-    leaves : numbers of the axes that are added up
-    shifts : for each of these, by how much each of its values raises the sum, from 0
+    leaves : numbers of the axes that are summed
+    shifts : for each leaf, the contribution of each of its values less the smallest one, so at least 0
     start : smallest value of the sum
     """
 
@@ -59,8 +59,8 @@ class StateTotal:
         return 1 + sum(int(shift.max()) for shift in self.shifts)
 
     def steps(self, log_weights: Sequence[Floats]) -> list[Floats]:
-        """Running convolutions, (draw, value) each, from log weights (draw, state) of every leaf; normalised by the
-        largest weight of each."""
+        """Running convolutions, (draw, value) each, from log weights (draw, state) of every leaf, each leaf's weights
+        divided by their maximum."""
         rows = max(len(one) for one in log_weights)
         partial_sums = [np.ones((rows, 1))]
         for weights, shift in zip(_scaled(log_weights)[0], self.shifts, strict=True):
@@ -72,12 +72,12 @@ class StateTotal:
         return partial_sums
 
     def law(self, log_weights: Sequence[Floats]) -> Floats:
-        """Log law (draw, value) of the sum, from log weights (draw, state) of every leaf."""
+        """Log mass (draw, value) of the sum, from log weights (draw, state) of every leaf."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.steps(log_weights)[-1]) + _scaled(log_weights)[1])
 
     def graph(self, log_weights: Sequence[TensorVariable]) -> TensorVariable:
-        """Graph of the log law (value,) from log weights (state,) of every leaf; scaled weights floored at 1e-300."""
+        """Graph of the log mass (value,) from log weights (state,) of every leaf; scaled masses are at least 1e-300."""
         law, offset, length = pt.ones(1, dtype="float64"), pt.constant(np.float64(0.0)), 1
         for weights, shift in zip(log_weights, self.shifts, strict=True):
             top = weights.max()
@@ -88,7 +88,7 @@ class StateTotal:
         return pt.log(pt.maximum(law, np.float64(1e-300))) + offset
 
     def draw(self, value: Places, log_weights: Sequence[Floats], rng: np.random.Generator) -> list[Places]:
-        """States (draw,) of every leaf given the number (draw,) of the sum's value."""
+        """Draw states (draw,) of every leaf given the index (draw,) of the sum's value, by backward sampling."""
         steps, scaled = self.steps(log_weights), _scaled(log_weights)[0]
         left, states = np.array(value), []
         for weights, shift, before in zip(scaled[::-1], self.shifts[::-1], steps[-2::-1], strict=True):
@@ -104,20 +104,20 @@ class StateTotal:
 
 
 def _scaled(log_weights: Sequence[Floats]) -> tuple[list[Floats], Floats]:
-    """Weights over the largest of each row, and the log of all that was taken out, (draw, 1)."""
+    """Weights divided by the maximum of each row, and the sum of the log maxima, (draw, 1)."""
     tops = [np.maximum(one.max(axis=1, keepdims=True), np.finfo(np.float64).min) for one in log_weights]
     return [np.exp(one - top) for one, top in zip(log_weights, tops, strict=True)], sum(tops, start=np.zeros((1, 1)))
 
 
 @dataclass(frozen=True)
 class PlacedTotal:
-    """A sum and where it stands.
+    """A sum and its place among the components.
 
     Parameters
     ----------
     total : the sum
-    component, numbers : of its axis, and the number of its value in each state of that
-    leaves : components of the latents that are added up
+    component, numbers : component of its axis, and the index of its value in each state of that component
+    leaves : components of the latents that are summed
     """
 
     total: StateTotal
@@ -138,14 +138,14 @@ class PlacedTotal:
 
 @dataclass(frozen=True)
 class SummedLeaves:
-    """Graphs in which sums of latents are variables of their own, and what these are.
+    """Graphs in which sums of latents are replaced by variables of their own.
 
     Parameters
     ----------
-    grid : of the latents and of the sums
-    values : value variables of both, in this order
-    terms, targets : graphs
-    totals : every element of every sum
+    grid : values of the latents and of the sums
+    values : value variables of the latents, then of the sums
+    terms, targets : log density terms (lists of graphs), and targets
+    totals : one entry per element of every sum
     """
 
     grid: Grid
@@ -158,7 +158,7 @@ class SummedLeaves:
     def of(
         cls, grid: Grid, values: Graphs, terms: Sequence[Graphs], targets: Graphs, released: Sequence[Any]
     ) -> SummedLeaves:
-        """Look for sums in lists of terms, of which the last has all; `released` are inputs with the releases."""
+        """Replace sums in lists of terms, the last of which is complete; `released` are the inputs of the releases."""
         plain = cls(grid, values, [list(some) for some in terms], list(targets))
         if not any(isinstance(v.owner.op, Sum) or _is_addition(v) for v in ancestors([*terms[-1]]) if v.owner):
             return plain
@@ -194,7 +194,7 @@ class SummedLeaves:
 
 
 def _is_addition(variable: Any) -> bool:
-    """True of whole numbers that are added with +."""
+    """True for an integer tensor that is an elementwise sum."""
     node = variable.owner
     return (
         node is not None
@@ -206,14 +206,14 @@ def _is_addition(variable: Any) -> bool:
 
 
 def _addends(variable: Any) -> list[Any]:
-    """Operands of a chain of + in which all have one shape; the variable itself if it is no such sum."""
+    """Operands of a chain of + with equal shapes; the variable itself if it is not such a sum."""
     if not _is_addition(variable) or any(one.type.shape != variable.type.shape for one in variable.owner.inputs):
         return [variable]
     return [part for one in variable.owner.inputs for part in _addends(one)]
 
 
 def _add_at_once(fgraph: FunctionGraph) -> None:
-    """Every chain of + as one sum, like that of a vector."""
+    """Rewrite every chain of + as one Sum over a stacked axis."""
     inner = {one for node in fgraph.apply_nodes if _is_addition(node.outputs[0]) for one in node.inputs}
     for node in fgraph.toposort():
         total = node.outputs[0]
@@ -223,14 +223,14 @@ def _add_at_once(fgraph: FunctionGraph) -> None:
 
 
 def _parted(graphs: Graphs, terms: Sequence[Graphs], targets: Graphs) -> tuple[list[Graphs], Graphs]:
-    """One list of graphs as lists as long as these."""
+    """Split a flat list of graphs into lists with the lengths of `terms`, and `targets`."""
     ends = np.cumsum([len(some) for some in terms]).tolist()
     lists = [graphs[end - len(some) : end] for end, some in zip(ends, terms, strict=True)]
     return lists, graphs[len(graphs) - len(targets) :]
 
 
 def _candidates(fgraph: FunctionGraph, reads: Mapping[Any, Reads], values: Graphs) -> list[tuple[Any, Reads]]:
-    """Sums of whole numbers that each read one latent, and the axes these read, (*shape of what is added up, axis)."""
+    """Sums of integer elements that read at most one axis each, and the mask (*shape of the summands, axis)."""
     candidates = []
     known = set(values)
     for node in fgraph.toposort():
@@ -250,8 +250,8 @@ def _candidates(fgraph: FunctionGraph, reads: Mapping[Any, Reads], values: Graph
 def _leaves(
     terms: Graphs, targets: Graphs, reads: Mapping[Any, Reads], stands: Graphs, released: Sequence[Any]
 ) -> NDArray[np.bool_]:
-    """Axes that, but for the sums that variables stand for, only terms read that read nothing else that is summed out,
-    and no release."""
+    """Mask (axis,) of the axes that can be convolved: apart from the sums, only terms that read no other axis and no
+    release read them."""
     axes = next(iter(reads.values())).shape[-1]
     graphs, conditions = split_checks(terms)
     hidden = {stand: np.zeros((*(1,) * stand.ndim, axes), dtype=bool) for stand in stands}
@@ -267,7 +267,7 @@ def _leaves(
 def _add(
     fgraph: FunctionGraph, grid: Grid, values: Graphs, sums: list[tuple[Any, Reads]], leaves: NDArray[np.bool_]
 ) -> tuple[Grid, Graphs, tuple[StateTotal, ...]]:
-    """Put variables in place of sums: the grid with their values, the variables, and what each of their elements is."""
+    """Replace sums by variables: the extended grid, the new variables, and one `StateTotal` per element."""
     axes, shapes = dict(grid.axes), dict(grid.shapes)
     added: Graphs = []
     totals: list[StateTotal] = []
@@ -304,7 +304,7 @@ def _add(
 
 
 def _is_shorter(grid: Grid, rows: Reads) -> bool:
-    """True where the values of a sum of these cells, (cell, axis), are few beside the states of its latents."""
+    """True if a sum of these cells, (cell, axis), has far fewer values than its latents have joint states."""
     lengths = [grid.lengths[int(row.argmax())] for row in rows if row.any()]
     return len(lengths) > 2 and math.prod(lengths) > 4 * sum(lengths)
 

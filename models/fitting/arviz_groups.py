@@ -1,6 +1,6 @@
-"""Draws of a model as ArviZ groups: draws, predictions and log densities.
+"""ArviZ groups of a model: draws, predictions and log densities.
 
-Densities are taken on the latents' own scale, without the Jacobian of the sampler's.
+Log densities are on the latents' own scale, without the Jacobian of the sampler's transform.
 """
 
 from __future__ import annotations
@@ -36,16 +36,18 @@ Arrays = Mapping[str, NDArray[Any]]
 Floats = NDArray[np.float64]
 
 DRAWN = ("chain", "draw", "release")
-"""Dims of draws, each with a coordinate."""
+"""Leading dims that get a coordinate of consecutive numbers."""
+# Sampler statistics that are whole numbers.
 _COUNTS = ("tree_depth", "n_steps")
+# Differences below this are ties; ties are broken by random numbers of this size, far below Monte Carlo error.
 TIED = 1e-9
 LARGEST = 20_000_000
-"""Numbers of a deterministic, or of the terms of side data, beyond which they are left out of a tree."""
+"""Largest array, in numbers, of a deterministic or of side data terms; larger ones are omitted from the tree."""
 
 
 @dataclass(frozen=True)
 class Groups:
-    """A model and its released variables, for draws (*leading, *shape) of every latent.
+    """Builder of ArviZ groups for a model, from draws (*leading, *shape) of every latent.
 
     Parameters
     ----------
@@ -61,7 +63,7 @@ class Groups:
         return cls(model, condition(remove_value_transforms(without_starts(model)), tuple(released), continuous=True))
 
     def names(self, variables: Sequence[str] | None, draws: int) -> list[str]:
-        """Latents and deterministics to show: those asked for, or all that do not read the release and are not huge."""
+        """Latents and deterministics to include: `variables`, or all that do not read the release and fit `LARGEST`."""
         released = tuple(self.given.released)
         if variables is not None:
             return wanted_names(self.source, released, variables)
@@ -73,7 +75,7 @@ class Groups:
 
     @property
     def latents(self) -> list[str]:
-        """Their names, in the order of the model."""
+        """Names of the latents, in the order of the model."""
         return latent_names(self.source, self.given.released)
 
     def all_of(
@@ -87,9 +89,10 @@ class Groups:
         rng: np.random.Generator,
         chances: tuple[str, Floats, Floats] | None = None,
     ) -> dict[str, xr.Dataset]:
-        """Every group of draws of one release or, the last of the leading dims, of many, but for empty ones.
+        """Every non-empty group, for one release, or for many if the third leading dim is "release".
 
-        stats : as `Fit` has them; chances : of a target by name, in every draw of the posterior and of the prior
+        `stats` are sampler statistics as in `Fit`. `chances` is (target, posterior, prior): the name of the target and
+        its probability in every draw of the posterior and of the prior.
         """
         many = leading[2:]
         sizes = next(iter(latents.values())).shape[: len(leading)]
@@ -116,7 +119,7 @@ class Groups:
         return {name: group.assign_attrs(made) for name, group in every.items() if group.data_vars}
 
     def chosen(self, latents: Arrays, names: Sequence[str], leading: tuple[str, ...]) -> xr.Dataset:
-        """Draws of these variables, of draws of every latent."""
+        """Draws of the variables named, computed from draws of every latent."""
         extra, given = [name for name in names if name not in latents], self.given
         at_full_size = dict(latents)
         if extra:
@@ -128,8 +131,7 @@ class Groups:
         return self._labelled({name: at_full_size[name] for name in names}, leading)
 
     def predicted(self, latents: Arrays, leading: tuple[str, ...], rng: np.random.Generator) -> xr.Dataset:
-        """One release, and new side data that are not huge, of every draw; nothing of a fit that failed, which has no
-        draws."""
+        """Predictive draws: one release per draw, and side data if they fit `LARGEST`; empty for a fit without draws."""
         if any(value.dtype.kind == "f" and np.isnan(value).any() for value in latents.values()):
             return xr.Dataset()
         sizes = next(iter(latents.values())).shape[: len(leading)]
@@ -145,7 +147,7 @@ class Groups:
     def log_densities(
         self, latents: Arrays, released: Arrays, leading: tuple[str, ...], side: bool = True
     ) -> tuple[xr.Dataset, xr.Dataset]:
-        """Log prior, a term for every latent and potential, and log likelihood, one for every element observed."""
+        """Log prior, one term per latent and potential, and log likelihood, one term per element observed."""
         model, given = self.given.model, self.given
         potentials = model.replace_rvs_by_values(model.potentials)
         of_release = [p for p, v in zip(model.potentials, potentials, strict=True) if given.uses_release(v)]
@@ -169,7 +171,7 @@ class Groups:
         return groups[0], groups[1]
 
     def data(self, released: Arrays, leading: tuple[str, ...] = ()) -> dict[str, xr.Dataset]:
-        """Groups `observed_data`, the release and the side data, and `constant_data`."""
+        """Groups `observed_data` (the release and the side data) and `constant_data`."""
         side = {n: np.asarray(v) for n, v in find_observations(self.source).items() if n not in released}
         fixed = {n: np.asarray(v) for n, v in find_constants(self.source).items()}
         named = {n: np.asarray(v) for n, v in released.items()}
@@ -186,7 +188,7 @@ class Groups:
     def _evaluated(
         self, graphs: Sequence[TensorVariable], latents: Arrays, released: Arrays, leading: tuple[str, ...]
     ) -> list[NDArray[np.float64]]:
-        """Graphs at every draw, (draw or 1, *shape) each."""
+        """Values of graphs at every draw, (draw or 1, *shape) each."""
         given = self.given
         size = int(np.prod(next(iter(latents.values())).shape[: len(leading)]))
         inputs: dict[Any, NDArray[Any]] = {}
@@ -203,13 +205,14 @@ class Groups:
 
 
 def _break_ties(terms: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Terms (draw, *shape) whose largest or smallest value fills the tail, spread there by a billionth of a nat.
+    """Break ties among the largest or smallest terms (draw, *shape) if they fill the tail, by a billionth of a nat.
 
-    ArviZ's power-scaling refuses a tail of equal values, which terms of discrete latents often have.
+    ArviZ's power-scaling fits a Pareto tail and refuses equal values, which terms of discrete latents often have.
     """
     tail = int(min(0.2 * len(terms), 3.0 * np.sqrt(len(terms))))
     for end in (terms.max(axis=0), terms.min(axis=0)):
-        with np.errstate(invalid="ignore"):  # infinite ones are not tied
+        # inf - inf is NaN, so infinite terms do not count as tied.
+        with np.errstate(invalid="ignore"):
             tied = np.abs(terms - end) < TIED
         tied &= tied.sum(axis=0) >= tail
         terms = terms + np.where(tied, rng.uniform(-TIED, TIED, terms.shape), 0.0)
@@ -217,7 +220,11 @@ def _break_ties(terms: NDArray[np.float64], rng: np.random.Generator) -> NDArray
 
 
 def chance_name(target: str) -> str:
-    """Name of the chance of a target in every draw.
+    """Variable name of a target's probability in every draw.
+
+    Parameters
+    ----------
+    target : name of the target
 
     >>> chance_name("in")
     'P(in)'
@@ -226,9 +233,9 @@ def chance_name(target: str) -> str:
 
 
 def spread_constant(chance: Floats, rng: np.random.Generator) -> Floats:
-    """Chances (chain, draw, ...); those that are the same in all draws of a release are spread by a billionth.
+    """Probabilities (chain, draw, ...), with noise of a billionth where all draws of a release are equal.
 
-    ArviZ cannot draw a density of one value, nor compare its chains.
+    ArviZ can neither plot a density of a constant nor compare its chains.
     """
     with np.errstate(invalid="ignore"):
         same = np.ptp(chance, axis=(0, 1)) < TIED
@@ -237,7 +244,7 @@ def spread_constant(chance: Floats, rng: np.random.Generator) -> Floats:
 
 
 def attributes(engine: str, sampling: Sampling, seed: Any) -> dict[str, Any]:
-    """Attributes that say what was done, in values that NetCDF can hold."""
+    """Provenance attributes (engine, seed, sampling, versions), in types that NetCDF can store."""
     packages = (NAME, "numpy", "scipy", "xarray", "pymc", "pytensor", "nutpie", "arviz")
     return {
         "engine": engine,
@@ -248,14 +255,18 @@ def attributes(engine: str, sampling: Sampling, seed: Any) -> dict[str, Any]:
 
 
 def label_arrays(model: pm.Model, values: Arrays, leading: tuple[str, ...], whole: Collection[str] = ()) -> xr.Dataset:
-    """Arrays of a model's variables with its own dims and coordinates.
+    """Dataset of a model's variables with the model's own dims and coordinates.
 
     Parameters
     ----------
     model : pymc.Model
     values : arrays (*leading, *shape) by name
     leading : names of the first dims
-    whole : names of variables that become int64
+    whole : names of variables to convert to int64
+
+    Returns
+    -------
+    Dataset with dims (*leading, *the variable's own).
     """
     variables: dict[str, Any] = {}
     coords: dict[str, Any] = {}

@@ -1,8 +1,8 @@
-"""Seconds that an audit of a model is about to take, from one small batch of its log density: named before it starts.
+"""Expected run time of an audit of a model, extrapolated from one small batch of its log density.
 
-Draws given side data read every row once for each draw of a proposal; releases are weighed by every draw, or fitted by
-NUTS one after another. A batch as large as those that follow is timed, and multiplied by their number. Better proposals
-for a release, and a fit by NUTS where these do not do, are left out: which releases need them is not known before.
+Draws given side data read every row once per draw of a proposal. Every release is weighed with every draw, or fitted by
+NUTS. One batch of the usual size is timed and multiplied by the number of batches. Refined proposals and NUTS fits
+where needed are not included: the releases that need them are not known in advance.
 """
 
 from __future__ import annotations
@@ -19,19 +19,23 @@ from adversary._core import Sampling, tell_watchers
 from adversary.models.importance import WeighedPrior, expected_draws
 
 LONG = 10.0
-"""Seconds from which on they are named."""
+"""Expected seconds from which a message is shown."""
 _CELLS = 2**17
-"""Numbers of one batch, that the processor's own memory holds."""
+"""Numbers per batch, few enough for the processor's cache."""
 _STEPS = 20
-"""Evaluations of the density and its gradient for a draw of NUTS: six or seven leapfrogs, each as long as three."""
+"""Cost of one NUTS draw in density evaluations: six or seven leapfrog steps, each as long as three evaluations."""
 
 
 def seconds_of_side_data(prior: WeighedPrior) -> float:
-    """Seconds to draw the latents given what is known beside the release; 0 where draws of the prior do.
+    """Expected seconds to draw the latents given the side data.
 
     Parameters
     ----------
-    prior : draws that do not do
+    prior : prior draws that are too few given the side data
+
+    Returns
+    -------
+    Seconds of processor time.
     """
     return expected_draws(prior) * _seconds_per_draw(prior)
 
@@ -39,14 +43,18 @@ def seconds_of_side_data(prior: WeighedPrior) -> float:
 def seconds_of_releases(
     prior: WeighedPrior, released: Mapping[str, NDArray[Any]], nuts: str, sampling: Sampling
 ) -> float:
-    """Seconds to weigh draws by releases, and to sample them where all are.
+    """Expected seconds to weigh draws by all releases, and to sample every release if `nuts` is "always".
 
     Parameters
     ----------
-    prior : draws that are weighed
+    prior : draws to be weighed
     released : releases (release, *shape) by name
-    nuts : as `fit_many` takes it
-    sampling : lengths of chains
+    nuts : as in `fit_many`
+    sampling : numbers and lengths of chains
+
+    Returns
+    -------
+    Seconds of processor time.
     """
     number, draws = len(next(iter(released.values()))), len(prior.log_prior)
     some = {name: value[: max(1, min(8, number))] for name, value in released.items()}
@@ -61,12 +69,12 @@ def seconds_of_releases(
 
 
 def tell_cost(seconds: float, what: str, shown: bool = True) -> None:
-    """A line on standard error, where that is a terminal and the time is long: of this process, not of its workers.
+    """Print the expected time to standard error, if that is a terminal, the time is long and this is no worker process.
 
     Parameters
     ----------
-    seconds : expected
-    what : what takes so long
+    seconds : expected processor time
+    what : name of the work, for the message
     shown : whether progress is shown
     """
     if shown and seconds >= LONG and multiprocessing.parent_process() is None:
@@ -74,7 +82,7 @@ def tell_cost(seconds: float, what: str, shown: bool = True) -> None:
 
 
 def in_words(seconds: float) -> str:
-    """A time, to two digits.
+    """Duration in words, to two digits.
 
     Parameters
     ----------
@@ -90,14 +98,14 @@ def in_words(seconds: float) -> str:
 
 
 def _seconds_per_draw(prior: WeighedPrior) -> float:
-    """Seconds of the terms of one draw that no release enters."""
+    """Seconds per draw to evaluate the terms that do not depend on a release."""
     few = max(1, min(len(prior.log_prior), _CELLS // prior.terms.pure[0].widest))
     values = [value[:few] for value in prior.values]
     return _seconds(lambda: prior.terms.pure[0](values, few, True)) / few
 
 
 def _seconds(work: Callable[[], Any]) -> float:
-    """Seconds of some work, the shorter of two runs."""
+    """Seconds of a call, the minimum of two runs: the first one may include start-up costs."""
     times = []
     for _ in range(2):
         start = perf_counter()

@@ -1,7 +1,7 @@
-"""One release of one model, for ArviZ: draws before and after, diagnostics, and the terms that power-scaling needs.
+"""Fit of one release for ArviZ: prior and posterior draws, diagnostics, and the terms that power-scaling needs.
 
-Where all latents are discrete the draws are independent ones from their joint posterior, so that diagnostics are
-perfect; otherwise the discrete latents are summed out, the continuous ones sampled, and the discrete drawn back.
+If all latents are discrete, the draws are independent draws of their joint posterior. Otherwise the discrete latents
+are summed out, the continuous ones are sampled, and the discrete ones are drawn from their conditional distribution.
 """
 
 from __future__ import annotations
@@ -45,42 +45,49 @@ def fit(
     ----------
     model : pymc.Model with its release left free
     observed : one release, by the names of the model's variables: see `adversary.observed`
-    target : binary latent or Deterministic; "in" unless given, where the model has it. It needs none
-    variables : names of latents and deterministics to draw; unless given every one that does not read the release (a
-        deterministic of more than 20 million numbers over all draws only when named)
+    target : binary latent or Deterministic; default "in" if the model has it, otherwise none
+    variables : names of latents and deterministics to draw; default: all that do not read the release, except
+        deterministics of more than 20 million numbers over all draws
     sampling : number and length of the chains
-    support : values of latents without a finite support of their own
+    support : values (n,) of latents without a finite support of their own
     rng : seed
-    progress : show nutpie's bar
-    step : steps of your own in place of NUTS: a function of the model given the release that returns one of PyMC's step
-        methods, or several, for instance ``lambda given: pm.Slice([given["rate"]])``. Latents that can be summed out
-        still are, in every draw, and the verdict is the same
+    progress : whether to show nutpie's progress bar
+    step : your own step methods in place of NUTS: a function from the model given the release to one or several of
+        PyMC's step methods, for instance ``lambda given: pm.Slice([given["rate"]])``. Discrete latents are still summed
+        out where possible, and the same diagnostics decide on the status
 
     Returns
     -------
-    DataTree with groups `posterior` and `prior` (`variables`, and "P(in)", or whatever the target is called: its
-    chance given the latents that are not summed out and, in the posterior, the release, spread by a billionth where all
-    are), `posterior_predictive` and `prior_predictive` (a release of every draw), `sample_stats` (diverging, energy,
-    lp, and with NUTS tree_depth, n_steps, acceptance_rate and step_size; without it the energy is -lp), `log_prior` (a
-    variable per latent and potential), `log_likelihood` (of every element released or observed), `observed_data`
-    (release and side data), `constant_data` where there are any, and `exact` or `estimate`: `posterior` = P(target = 1
-    | release), `prior`, and in `estimate` its `mcse` and that of its log odds (`log_odds_mcse`), `r_hat`, `ess`,
-    `divergences`, `k_hat` (see `Fit`) and `status`. With a support also `edge_mass`, the probability that a latent is
-    at or beyond its ends; above 1e-6 the answer is "unreliable". Attributes: engine, seed, sampling, versions, and
-    those that ArviZ writes of an inference library. Without a target what would be said of it is left out. A fit that
-    fails is run once more, four times as long; one that fails again is "unreliable" and has no `posterior`. What is
-    called prior is given the side data observed in the model.
+    DataTree with these groups, draws with dims (chain, draw):
+
+    - `posterior` and `prior`: `variables`, and "P(in)" (or P of the target's name), the target's probability given the
+      latents that are not summed out and, in `posterior`, the release. If all latents are summed out this is constant,
+      and gets noise of a billionth for ArviZ's plots
+    - `posterior_predictive` and `prior_predictive`: one release per draw
+    - `sample_stats`: diverging, energy, lp, and with NUTS tree_depth, n_steps, acceptance_rate and step_size; without
+      NUTS the energy is -lp
+    - `log_prior`: one variable per latent and potential; `log_likelihood`: one term per element released or observed
+    - `observed_data` (release and side data), and `constant_data` if there are any
+    - `exact` or `estimate`: `posterior` = P(target = 1 | release) and `prior`. `estimate` has also the Monte Carlo
+      errors of the probability (`mcse`) and of its log odds (`log_odds_mcse`), `r_hat`, `ess`, `divergences`, `k_hat`
+      (see `Fit`) and `status`. With a `support` also `edge_mass`, the probability that a latent is at or beyond its
+      ends; above 1e-6 the status is "unreliable"
+
+    Without a target the entries about it are missing. A fit that fails its diagnostics is run once more, four times as
+    long; one that fails again is "unreliable" and has a NaN `posterior`. Every prior here is conditional on the side
+    data observed in the model. Attributes: engine, seed, sampling, versions, and ArviZ's attributes of an inference
+    library.
 
     Raises
     ------
-    ValueError : an improper prior, a release that is impossible, a target that is not 0 or 1, steps where nothing is
-        left to be moved
-    TypeError : a continuous latent in a term without a gradient, `step` that is no function
+    ValueError : an improper prior, an impossible release, a target with values other than 0 and 1, or a `step`
+        although all latents are summed out
+    TypeError : a continuous latent in a term without a gradient, or a `step` that is not a function
 
     Notes
     -----
-    `log_prior` has a term for every latent, also for one whose law depends on another latent. In a hierarchical model
-    name the terms whose power is to be scaled, or those conditional laws count as prior too:
+    `log_prior` has a term for every latent, also for one whose distribution depends on another latent. In a
+    hierarchical model, name the terms to be power-scaled; otherwise these conditional distributions count as prior too:
     ``arviz.psense_summary(tree, prior_var_names=["rate"])``.
 
     Examples
@@ -127,14 +134,14 @@ def fit(
 
 
 def _edge(model: Any, support: Mapping[str, ArrayLike], prior: Arrays, latents: Arrays) -> float:
-    """Probability that a latent is at or beyond the ends of the values given for it; NaN where it cannot be told."""
+    """Probability that a latent is at or beyond the ends of its support; NaN if it cannot be computed."""
     before = {name: value.reshape(-1, *value.shape[2:]) for name, value in prior.items()}
     after = {name: value.reshape(-1, 1, *value.shape[2:]) for name, value in latents.items()}
     return float(np.ravel(edge_of_draws(model, support, before, after)[0])[0])
 
 
 def _summary(one: Fit, before: float | None, sampled: bool, edge: float | None) -> xr.Dataset:
-    """Summary of the target, and of the draws where there are any; `edge` is the probability a support lacks."""
+    """Summary of the target, and of the draws if sampled; `edge` is the probability at or beyond a support's ends."""
     summary: dict[str, Any] = {}
     stands = one.passed and (edge is None or edge <= LARGEST_EDGE)
     if before is not None:
@@ -152,7 +159,7 @@ def _summary(one: Fit, before: float | None, sampled: bool, edge: float | None) 
 
 
 def _row(slots: Sequence[Slot], observed: Mapping[str, ArrayLike]) -> Arrays:
-    """The release as the model's variables hold it; ValueError for several releases."""
+    """The release as arrays of the model's shapes and dtypes; ValueError for several releases."""
     row = {}
     for slot in slots:
         batch, _ = slot.batch(observed[slot.name])

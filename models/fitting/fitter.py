@@ -1,9 +1,8 @@
-"""One release of one model: draws of the prior weighed by it, and NUTS where these cannot be trusted or where it is
-asked for; with the verdict whether the answer stands.
+"""Posterior of a model given a release, by reweighted prior draws or by NUTS, with a verdict on its reliability.
 
-Chains start at draws that are weighed by the release and lie apart, so that several modes show in their R-hat. A fit by
-NUTS must pass `diagnose` in every quantity, have no divergence, and agree with the weighed draws as far as
-these go; one that fails is run once more, four times as long.
+NUTS is used if the weights are unreliable, or always if so chosen. Its chains start at weighted draws that lie far
+apart, so that separate modes show in R-hat. A fit by NUTS must pass `diagnose` in every quantity, have no divergence,
+and agree with the weighted draws as far as these are reliable; one that fails is run once more, four times as long.
 """
 
 from __future__ import annotations
@@ -36,28 +35,30 @@ Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 
 CHANCE = "chance"
-"""Name under which the chance of the target in every draw is kept."""
+"""Name of the field with the target's probability in every draw."""
 LONGER = 4
-"""Length of the second try of a fit over that of the first."""
-_ROUNDING = 1e-14  # error of a sum over all states
-_ERRORS = 5  # standard errors by which a fit may differ from weighed draws
+"""Factor on the lengths of chains in the second attempt of a fit."""
+# Rounding error of a sum over all states: a lower bound on the reported error.
+_ROUNDING = 1e-14
+# Standard errors by which a fit may differ from weighted draws: few false alarms over thousands of releases and cells.
+_ERRORS = 5
 
 
 @dataclass(frozen=True)
 class Fit:
-    """One release.
+    """Posterior of one release.
 
     Parameters
     ----------
-    posterior, complement : P(target = 1) and P(target = 0)
-    mcse, log_odds_mcse : Monte Carlo standard errors of either, and of their log odds
-    ess : effective number of draws, the smallest
-    k_hat, explained : of the weights of draws of the prior: see `Hypotheses` and `Sample`
-    passed : whether the numbers may be used
+    posterior, complement : P(target = 1 | release) and P(target = 0 | release), each precise when small
+    mcse, log_odds_mcse : Monte Carlo standard errors of either probability, and of the log odds
+    ess : smallest effective number of draws over all quantities
+    k_hat, explained : diagnostics of the importance weights: see `Hypotheses` and `Sample`
+    passed : whether the diagnostics allow the numbers to be used
     latents : draws (chain, draw, *shape) of every latent on its own scale
-    chance : P(target = 1 | what is not summed out, release) of every draw, (chain, draw)
-    r_hat : the largest, NaN without NUTS
-    trace : of NUTS
+    chance : P(target = 1 | latents not summed out, release) in every draw, (chain, draw)
+    r_hat : largest R-hat, NaN without NUTS
+    trace : trajectories of NUTS; None without NUTS
     """
 
     posterior: float
@@ -87,16 +88,16 @@ class Fit:
 
 @dataclass(frozen=True)
 class Fitter:
-    """A compiled model.
+    """A compiled model that fits releases.
 
     Parameters
     ----------
-    prior : draws of its prior, and its terms
-    sampling : lengths
-    nuts : "never", "where needed" (the weighed draws cannot be trusted) or "always"; never where something discrete has
-        too many values to be summed out, or where nothing is left to sample
-    expected : seconds that draws given the side data were expected to take
-    step : steps of one's own in place of NUTS, for all releases: see `OwnSteps`
+    prior : draws of the model's prior, and the terms of its density
+    sampling : numbers and lengths of chains and of prior draws
+    nuts : "never", "where needed" (the weights are unreliable) or "always". NUTS is never used if a discrete latent has
+        too many values to be summed out, or if no latent is left to sample
+    expected : expected seconds for draws given the side data
+    step : user's step methods in place of NUTS, for all releases: see `OwnSteps`
     """
 
     prior: WeighedPrior
@@ -120,12 +121,11 @@ class Fitter:
     ) -> Fitter:
         """Compile `model` for releases of the variables named in `observed`; `target` may be None.
 
-        With `progress`, a line names the time that draws given the side data take, before they are made, where it is
-        long.
+        With `progress`, the expected time of draws given the side data is printed first if it is long.
 
         Raises
         ------
-        ValueError : an improper prior, a target that is not 0 or 1
+        ValueError : an improper prior, or a target with values other than 0 and 1
         """
         sampling = sampling or Sampling()
         first, second = runner.seed_sequence(rng).spawn(2)
@@ -141,11 +141,11 @@ class Fitter:
     def given_side_data(self, seed: np.random.SeedSequence) -> Fitter:
         """This fitter with draws of both hypotheses given the side data, in place of draws of the prior.
 
-        By a better proposal where one does; otherwise by one fit without the release, whose chains start apart.
+        The draws come from a refined importance proposal, or else from one NUTS fit without the release.
 
         Raises
         ------
-        ValueError : neither can be trusted
+        ValueError : both are unreliable
         """
         first, second = seed.spawn(2)
         rng, prior = np.random.default_rng(first), self.prior
@@ -153,7 +153,8 @@ class Fitter:
             prior = given_what_is_known(prior, rng)
             if has_enough_draws(prior):
                 return replace(self, prior=prior)
-        if not prior.terms.knows_more:  # a rare target, of which the prior's own error speaks
+        # Without side data the target is rare; the error estimate of the prior's draws accounts for that.
+        if not prior.terms.knows_more:
             return replace(self, prior=max(self.prior, prior, key=lambda one: (one.sees_both, one.held().ess)))
         held = prior.held_sample()
         sampling = self.sampling
@@ -177,7 +178,7 @@ class Fitter:
 
     @cached_property
     def sampler(self) -> Nuts | OwnSteps:
-        """Compiled by nutpie when it is first needed."""
+        """Sampler, compiled on first use."""
         if self.step is not None:
             return OwnSteps(self.prior, self.step)
         return Nuts.of(self.prior, True, self.sampling.compile_kwargs)
@@ -189,7 +190,7 @@ class Fitter:
         traces: int,
         progress: bool = False,
     ) -> list[Fit]:
-        """Fits of every release, each with `traces` draws of each chain."""
+        """Fits of every release, each with `traces` draws per chain."""
         released = self.prior.batched(observed)
         each = [runner.seed_sequence(seed).spawn(3) for seed in seeds]
         fits = []
@@ -210,7 +211,7 @@ class Fitter:
         return self.prior.is_smooth and (self.nuts == "always" or (self.nuts == "where needed" and needed))
 
     def _by_importance(self, sample: Sample, row: Arrays, traces: int, rng: np.random.Generator) -> Fit:
-        """By draws of the prior, drawn again by their weights."""
+        """Fit by importance sampling: draws of the prior, resampled by their weights."""
         answer, sizes = sample.answer, (self.sampling.chains, traces)
         latents, chance = None, np.full(sizes[0] * traces, answer.present)
         if answer.weights.any():
@@ -229,7 +230,7 @@ class Fitter:
         )
 
     def _by_chain(self, latents: Arrays | None, sizes: tuple[int, int]) -> Arrays:
-        """Draws (draw, *shape) of every latent as (chain, draw, *shape); without any, something in their place."""
+        """Draws (draw, *shape) of every latent as (chain, draw, *shape); placeholders (NaN or -1) if there are none."""
         if latents is None:
             latents = {
                 name: np.full((sizes[0] * sizes[1], *like.shape[1:]), np.nan if like.dtype.kind == "f" else -1)
@@ -238,7 +239,7 @@ class Fitter:
         return {name: value.reshape(*sizes, *value.shape[1:]) for name, value in latents.items()}
 
     def _by_nuts(self, sample: Sample, row: Arrays, seed: Any, traces: int, progress: bool) -> Fit:
-        """By NUTS, and if that fails once more and longer."""
+        """Fit by NUTS, with a second and longer attempt if the first one fails."""
         first, second = seed.spawn(2)
         fit = self.fit_once(sample, row, self.sampling, first, traces, progress)
         if fit.passed or not sample.reached:
@@ -254,7 +255,7 @@ class Fitter:
         traces: int,
         progress: bool = False,
     ) -> Fit:
-        """One fit by NUTS of one release: the verdict on all its draws, and evenly spaced ones of each chain."""
+        """Fit one release by NUTS once: diagnostics over all draws, and `traces` evenly spaced draws of each chain."""
         rng = np.random.default_rng(seed)
         starts = starting_points(self.prior.points(sample.values), sample.answer.weights, sampling.chains, rng)
         trace = self.sampler.sample(row, starts, sampling, int(seed.generate_state(1, np.uint64)[0] >> 1), progress)
@@ -296,16 +297,16 @@ class Fitter:
         )
 
     def _log_odds(self, values: Sequence[NDArray[Any]], row: Arrays) -> Floats:
-        """Log odds of the target at every draw."""
+        """Log odds of the target in every draw."""
         present, out = self.prior.terms.hypotheses(values, {name: value[None] for name, value in row.items()})
         with np.errstate(invalid="ignore"):
             return np.asarray((present - out)[:, 0])
 
     def _agrees(self, sample: Sample, trace: Trace, chance: Floats) -> bool:
-        """True where a fit has the modes that the weighed draws have.
+        """True if a fit covers the modes of the weighted draws.
 
-        Where these can be trusted, P(target = 1) and the mean place of every cell among draws of the prior are the
-        same; elsewhere the fit reaches as far as the heaviest of them.
+        If the weights are reliable, P(target = 1) and every cell's mean rank among draws of the prior must agree within
+        `_ERRORS` standard errors. Otherwise the range of the fit, tripled, must include the heaviest draws.
         """
         weights, every = sample.answer.weights, self.prior.points(sample.values)
         if not sample.reliable:
@@ -324,11 +325,11 @@ class Fitter:
         return bool((np.abs(off) <= slack).all())
 
     def _places(self, points: Floats) -> Floats:
-        """Places of the cells of points (..., cell) among the draws of the prior, from 0 to 1."""
+        """Relative ranks of the cells of points (..., cell) among the draws of the prior, from 0 to 1."""
         pairs = zip(self._sorted_draws, np.moveaxis(points, -1, 0), strict=True)
         return np.stack([np.searchsorted(drawn, cell) / drawn.size for drawn, cell in pairs], axis=-1)
 
     @cached_property
     def _sorted_draws(self) -> Floats:
-        """Every cell's draws from the prior in ascending order, (cell, draw)."""
+        """Prior draws of every cell in ascending order, (cell, draw)."""
         return np.sort(self.prior.points(self.prior.values).T, axis=1)

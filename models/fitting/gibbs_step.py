@@ -1,4 +1,4 @@
-"""Gibbs steps of discrete latents: each drawn again from its exact conditional distribution over a set of states."""
+"""Gibbs steps of discrete latents: draws from the exact conditional distribution over a set of states."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from pytensor.tensor.variable import TensorVariable
 from adversary.models.enumeration import sum_terms, vectorize
 
 Point = dict[str, NDArray[Any]]
-"""Values of a chain by name of the value variable."""
+"""Current values of a chain, by name of the value variable."""
 
 
 class GibbsStep(BlockedStep):
-    """Latents drawn again, one after another, each from its exact law over some states that hold the present one."""
+    """Base of steps that draw each latent from its exact conditional over states that include the current one."""
 
     stats_dtypes_shapes: dict[str, Any] = {}  # noqa: RUF012
     _state_class = StepMethodState
 
     def prepare(self, vars: Any, model: pm.Model, options: Mapping[str, Any]) -> None:
-        """Compile the terms of the density that each latent appears in."""
+        """Compile, for each latent, the terms of the density that depend on it."""
         self.vars = get_value_vars_from_user_vars(vars, model)
         self.blocked, self.rng = options.get("blocked", True), get_random_generator(options.get("rng"))
         self.densities = {value.name: _local_density(model, value) for value in self.vars}
 
     def chosen(self, name: str, states: NDArray[Any], point: Point) -> NDArray[Any]:
-        """One of these states (state, *shape) of a latent, by its probability given all the rest of the point."""
+        """Draw one of the states (state, *shape) of a latent by its probability given the rest of the point."""
         log_density, inputs = self.densities[name]
         log_p = log_density(states, *(point[other] for other in inputs))
         if not np.isfinite(top := log_p.max()):
@@ -44,11 +44,12 @@ class GibbsStep(BlockedStep):
             )
         cumulative = np.cumsum(np.exp(log_p - top))
         place = np.searchsorted(cumulative, self.rng.random() * cumulative[-1], side="right")
-        return np.asarray(states[place])  # of a scalar latent too: compiled code takes arrays only
+        # An array also for a scalar latent: compiled code accepts arrays only.
+        return np.asarray(states[place])
 
 
 def _local_density(model: pm.Model, value: TensorVariable) -> tuple[Callable[..., Any], tuple[str, ...]]:
-    """The terms of the log density one latent appears in, of its states (state, *shape) and of the others named."""
+    """Log density terms that depend on a latent, compiled; and the names of the other variables they read."""
     terms = [term for term in model.logp(sum=False) if value in ancestors([term])]
     batch = pt.tensor(dtype=value.dtype, shape=(None, *value.type.shape))
     (log_density,) = vectorize([sum_terms(terms)], {value: batch})

@@ -1,8 +1,7 @@
-"""One model, thousands of releases: by weighed draws of its prior and by NUTS, with a single compile, and kept as they
-finish.
+"""Fits of thousands of releases of one model, compiled once, by reweighted prior draws and by NUTS.
 
-Every release has its own child of the seed, so neither the order of the work nor where it was interrupted changes a
-number. A release whose answer cannot be trusted is marked "unreliable" and gives no probability.
+Finished blocks can be stored. Every release has its own child of the seed, so neither the order of the work nor an
+interruption changes a number. A release that fails its diagnostics is marked "unreliable" and gets no probability.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Arrays = dict[str, NDArray[Any]]
 Piece = tuple[Arrays, list[np.random.SeedSequence]]
 
 BLOCK = 256
-"""Releases weighed between two savings; a quarter as many where each is sampled."""
+"""Releases per stored block; a quarter as many if each is sampled by NUTS."""
 _NUMBERS = ("posterior", "complement", "mcse", "log_odds_mcse", "r_hat", "ess", "divergences", "k_hat", "explained")
 SUMMARY = (*_NUMBERS, "passed")
 """Summary numbers of every fit."""
@@ -49,18 +48,18 @@ class Fits:
 
     Parameters
     ----------
-    estimate : per release `posterior` = P(target = 1) and `complement` = P(target = 0), both NaN where `status` is not
-        "ok"; `mcse` of either and `log_odds_mcse` of their log odds; `ess` (smallest), `k_hat` and `explained` as
-        `Fit` has them; where NUTS ran also `r_hat` (largest) and `divergences` (number)
-    groups : for ArviZ: `posterior`, `posterior_predictive`, `sample_stats`, `log_prior` and `log_likelihood` with dims
-        (chain, draw, release), `prior` and `prior_predictive` (chain, draw), `observed_data` and `constant_data`. Side
-        data have no likelihood here. Without NUTS the energy is -lp. `posterior` and `prior` have "P(in)", the target's
-        chance in every draw
+    estimate : dim release: `posterior` = P(target = 1) and `complement` = P(target = 0), both NaN unless `status` is
+        "ok"; `mcse` of either and `log_odds_mcse` of their log odds; `ess`, `k_hat` and `explained` as in `Fit`; if
+        NUTS ran also `r_hat` (largest) and `divergences` (number)
+    groups : groups for ArviZ: `posterior`, `posterior_predictive`, `sample_stats`, `log_prior` and `log_likelihood`
+        with dims (chain, draw, release), `prior` and `prior_predictive` (chain, draw), `observed_data` and
+        `constant_data`. `log_likelihood` has no terms of side data. Without NUTS the energy is -lp. `posterior` and
+        `prior` have "P(in)", the target's probability in every draw
     before : (P(target = 1) before the release, its Monte Carlo standard error)
-    settled : the same given the releases that are published exactly
-    method : what made the draws
-    advice : what to do where they cannot be trusted
-    expected : seconds that all was expected to take
+    settled : the same pair, conditional on the variables that are published exactly
+    method : method that made the draws, in words
+    advice : remedies for unreliable releases, in words
+    expected : expected seconds of all work
     """
 
     estimate: xr.Dataset
@@ -89,24 +88,24 @@ def fit_many(
     workers: int | None = None,
     compiled: PerThread[Fitter] | None = None,
 ) -> Fits:
-    """Posteriors of a model's target for every release.
+    """Posterior of a model's target for every release.
 
     Parameters
     ----------
     model : pymc.Model with its release left free
-    observed : released variables by name, arrays over releases
+    observed : released variables by name, arrays (release, *shape)
     target : name of a latent or Deterministic with values 0 and 1
-    nuts : "never", "where needed" (releases that draws of the prior do not settle) or "always" (all releases, if
-        something continuous is left to sample)
-    support : values of latents without a finite support of their own
+    nuts : "never", "where needed" (releases with unreliable weights) or "always" (all releases, if a continuous latent
+        is left to sample)
+    support : values (n,) of latents without a finite support of their own
     settled : released variables that are published exactly, the same in every release
-    sampling : lengths
+    sampling : numbers and lengths of chains and of prior draws
     rng : seed
-    prior_rng : seed of the draws of the prior, from `rng` unless given: with the same one the prior is the same number
-        whatever is fitted
-    progress : show a bar with the time left, and before it how long what is long is expected to take
-    store : folder for finished blocks, from which a later call with the same seed goes on
-    scheduler, workers : as `map_unordered` takes them; every worker compiles the model
+    prior_rng : seed of the prior draws, default derived from `rng`; a fixed one gives the same estimate of the prior in
+        every call
+    progress : whether to show a progress bar, and before it the expected time of long work
+    store : folder for finished blocks; a later call with the same seed continues from them
+    scheduler, workers : as in `map_unordered`; every worker compiles the model
     compiled : the model compiled with the same arguments, see `compiled_once`
 
     Returns
@@ -115,8 +114,8 @@ def fit_many(
 
     Raises
     ------
-    ValueError : an improper prior, or a target that is not 0 or 1
-    TypeError : NUTS is asked for a continuous latent in a term without a gradient
+    ValueError : an improper prior, or a target with values other than 0 and 1
+    TypeError : NUTS is needed for a continuous latent in a term without a gradient
     """
     sampling = sampling or Sampling()
     prior_seed, fit_seed, draw_seed = runner.seed_sequence(rng).spawn(3)
@@ -178,12 +177,16 @@ def compiled_once(
     nuts: str,
     progress: bool,
 ) -> PerThread[Fitter]:
-    """A model compiled once for several calls of `fit_many`, and once in every worker.
+    """Model compiled once for several calls of `fit_many`, and once in every worker.
 
     Parameters
     ----------
-    model, observed, target, support, settled, sampling, nuts, progress : as `fit_many` takes them
-    rng : seed of the draws of the prior
+    model, observed, target, support, settled, sampling, nuts, progress : as in `fit_many`
+    rng : seed of the prior draws
+
+    Returns
+    -------
+    Fitter that is built on first use, once per thread.
     """
     return PerThread(
         Fitter.of, model, tuple(observed), target, support, tuple(settled), rng, sampling or Sampling(), nuts, progress
@@ -199,7 +202,7 @@ def _groups(
     rng: np.random.Generator,
     chances: tuple[str, Floats, Floats],
 ) -> dict[str, xr.Dataset]:
-    """Groups of ArviZ, dim release last but for the variables' own; missing where a fit has no draws."""
+    """ArviZ groups with leading dims (chain, draw, release); missing values for releases without draws."""
     every = np.arange(next(iter(stats.values())).shape[2])
     lost = [np.isnan(v).any(axis=(0, 1, *range(3, v.ndim))) for v in traces.values()]
     drawn = every[~np.any(lost, axis=0)]
@@ -223,7 +226,7 @@ def _method(prior: Any, sampled: int, size: int) -> str:
 
 
 def draws_kept(sampling: Sampling) -> int:
-    """Draws kept of each chain of each release."""
+    """Number of draws stored per chain and release."""
     return min(KEPT, sampling.draws)
 
 
@@ -246,7 +249,7 @@ def _record(fitter: Fitter) -> np.dtype[Any]:
 
 
 def _estimate(records: NDArray[Any]) -> xr.Dataset:
-    """Summaries per release; no probability where the answer cannot be trusted."""
+    """Summaries per release, with NaN probabilities for unreliable ones."""
     passed = records["passed"] == 1
     values = {name: records[name] for name in SUMMARY[:-1]}
     for name in ("posterior", "complement"):

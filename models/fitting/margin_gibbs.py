@@ -1,8 +1,9 @@
-"""Gibbs sampling of a table with known margins: along one line of tables at a time, never off them.
+"""Gibbs sampling of a table with known margins, along lines of tables with the same margins.
 
-A line goes through the present table in the direction of a basic move: two opposite corners of a rectangle of cells
-gain what the other two lose. The exact conditional along it is drawn from; such lines connect all tables with the
-margins. Updating one free cell at a time does not: with one record in each row and column it can get stuck.
+A line goes through the current table in the direction of a basic move: two opposite corners of a rectangle of cells
+gain s records, and the other two lose s. Each update draws from the exact conditional along a line. Basic moves connect
+all tables with the margins. Updates of one free cell at a time do not: with one record in each row and column they can
+get stuck.
 
 References
 ----------
@@ -24,7 +25,7 @@ from adversary.models.stories import FreeCellsRV
 from .gibbs_step import GibbsStep, Point
 
 LONGEST_LINE = 4096
-"""Tables of a line looked at in one update; of a longer one a stretch about the present table, placed at random."""
+"""Largest number of tables per update. A longer line is cut to a random stretch that includes the current table."""
 
 
 class MarginGibbs(GibbsStep):
@@ -37,17 +38,24 @@ class MarginGibbs(GibbsStep):
     Parameters
     ----------
     vars : list of variables, optional
-        Vectors of free cells; all of them unless given.
+        Vectors of free cells; default: all of the model.
     updates : int, optional
-        Lines per step; two for every free cell unless given.
+        Lines per step; default: two per free cell.
     model : pymc.Model, optional
-        The model in context unless given.
+        Default: the model in context.
     rng : seed or numpy.random.Generator, optional
+
+    Raises
+    ------
+    ValueError
+        The model has no free cells, or `updates` is not a positive whole number.
+    TypeError
+        A variable is not a vector of free cells.
 
     Notes
     -----
-    Every table with the margins must be possible, as it is with additive noise and positive cell probabilities: lines
-    need not connect what is left when some are ruled out. Start at a point of positive probability.
+    Every table with the margins must be possible, as with additive noise and positive cell probabilities. If some
+    tables are impossible, lines may not connect the others. Start at a point of positive probability.
 
     Examples
     --------
@@ -76,7 +84,7 @@ class MarginGibbs(GibbsStep):
         self.updates = None if updates is None else int(check_whole("updates", updates, minimum=1))
 
     def step(self, point: Point) -> tuple[Point, list[dict[str, Any]]]:
-        """One step: so many lines of each table."""
+        """One step: `updates` lines for each table."""
         for name, margins in self.margins.items():
             places = [np.flatnonzero(margin) for margin in margins]
             free = (places[0].size - 1) * (places[1].size - 1)
@@ -85,7 +93,7 @@ class MarginGibbs(GibbsStep):
         return point, [{}]
 
     def _line(self, cells: NDArray[Any], margins: list[Any], places: list[NDArray[Any]]) -> NDArray[Any]:
-        """Free cells of the tables along a random line through the present one."""
+        """Free cells (table, cell) of the tables along a random line through the current one."""
         (i, k), (j, m) = (self.rng.choice(place, 2, replace=False) for place in places)
         table = complete_tables(cells, *margins)
         steps = self._steps(min(table[i, j], table[k, m]), min(table[i, m], table[k, j]), self.rng)
@@ -96,8 +104,9 @@ class MarginGibbs(GibbsStep):
 
     @staticmethod
     def _steps(down: int, up: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Steps from -down to up, or a stretch of them that holds 0 at a place drawn uniformly."""
+        """Steps from -down to up, or a stretch of them with 0 at a uniformly drawn position."""
         if down + up < LONGEST_LINE:
             return np.arange(-down, up + 1)
+        # A stretch from a to b is as likely from each of its tables, so the update leaves the conditional invariant.
         first = -int(rng.integers(LONGEST_LINE))
         return np.arange(max(first, -down), min(first + LONGEST_LINE - 1, up) + 1)

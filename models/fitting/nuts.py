@@ -1,11 +1,11 @@
-r"""NUTS for what is left of a model once its discrete latents are summed out; compiled once for all releases.
+r"""NUTS for the continuous latents of a model whose discrete latents are summed out; compiled once for all releases.
 
 .. math:: \log p(\theta, y) = \sum_c \log \sum_{s_c} \exp\big(m_c(\theta, s_c, y) + \ell_c(s_c, y)\big)
 
 over every state of each component c of the discrete latents. The terms :math:`\ell` that no continuous latent enters
-are a table of numbers for each release y, worked out by `Terms` and handed to the compiled sampler as data; so laws
-without a formula in PyTensor may stand there. :math:`\theta` is on PyMC's unconstrained scale, with its Jacobian, and
-sampled in units of its own prior's spread, so that every chain starts and steps at a fair size.
+are a table of numbers for each release y, computed by `Terms` and passed to the compiled sampler as data; they need no
+formula in PyTensor. :math:`\theta` is on PyMC's unconstrained scale, with its Jacobian. It is standardized by the
+median and spread of its prior, so that step sizes are comparable across latents from the start.
 """
 
 from __future__ import annotations
@@ -40,48 +40,50 @@ _COLUMNS = {
     "step_size": "step_size",
 }
 STATS = tuple(_COLUMNS)
-"""Sampler statistics of every draw's trajectory, as ArviZ names them."""
+"""Sampler statistics of every trajectory, by their ArviZ names."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """Draws (chain, draw, cell) of the continuous latents on the unconstrained scale, and `STATS` of each trajectory,
-    (chain, draw). NaN throughout where no chain could be started."""
+    """Draws (chain, draw, cell) of the continuous latents on the unconstrained scale, and `STATS` (chain, draw).
+
+    Everything is NaN if no chain could be started.
+    """
 
     points: Floats
     stats: Mapping[str, NDArray[Any]]
 
     @property
     def diverging(self) -> NDArray[np.bool_]:
-        """True where a trajectory diverged, (chain, draw)."""
+        """Flags (chain, draw): True if a trajectory diverged."""
         return np.asarray(self.stats["diverging"] == 1)
 
     @property
     def energy(self) -> Floats:
-        """Energy of a trajectory."""
+        """Energy of each trajectory, (chain, draw)."""
         return np.asarray(self.stats["energy"])
 
     @property
     def passed(self) -> bool:
-        """False where a trajectory diverged or energies do not mix; these are not known of steps of one's own."""
+        """True if no trajectory diverged and the energies mix; a user's own steps may have no energies to check."""
         known = not np.isnan(self.energy).all()
         return trajectories_passed(self.diverging, self.energy) if known else not self.diverging.any()
 
     def at(self, draws: NDArray[np.int64]) -> Trace:
-        """Some draws of every chain."""
+        """Trace of some draws of every chain."""
         return Trace(self.points[:, draws], {name: value[:, draws] for name, value in self.stats.items()})
 
 
 @dataclass(frozen=True)
 class Nuts:
-    """A model compiled for nutpie.
+    """Model compiled for nutpie.
 
     Parameters
     ----------
-    prior : draws of the model's prior, and its terms
-    centre, scale : median and spread of every continuous cell under the prior
-    carried : released variables that stand in a term with a continuous latent
-    compiled : nutpie's
+    prior : draws of the model's prior, and the terms of its density
+    centre, scale : median and spread of every continuous cell under the prior, (cell,)
+    carried : names of released variables that share a term with a continuous latent
+    compiled : nutpie's compiled model
     """
 
     prior: WeighedPrior
@@ -94,7 +96,7 @@ class Nuts:
     def of(
         cls, prior: WeighedPrior, released: bool = True, compile_kwargs: Mapping[str, Any] = MappingProxyType({})
     ) -> Nuts:
-        """Compile, with the release or for what is known without it; all that is drawn must be continuous.
+        """Compile the density with the release, or that of the side data only; all sampled latents must be continuous.
 
         Raises
         ------
@@ -129,9 +131,9 @@ class Nuts:
         seed: int,
         progress: bool = False,
     ) -> Trace:
-        """Draws of one release, by name (*shape), the chains started at these points (chain, cell) one after another.
+        """Sample the posterior of one release (`row`, *shape by name), with chains started at points (chain, cell).
 
-        An interrupt stops the sampler and is passed on.
+        A KeyboardInterrupt stops the sampler and is raised again.
         """
         import nutpie  # type: ignore[import-untyped]
 
@@ -148,7 +150,8 @@ class Nuts:
         try:
             running = nutpie.sample(ready, **lengths, **options, return_raw_trace=True, blocking=False)
             drawn, traces = running.wait().get_arrow_trace()
-        except RuntimeError:  # no place with a finite density was found to start from
+        # nutpie raises this if the density is not finite at any starting point.
+        except RuntimeError:
             nothing = np.full((*shape, self.centre.size), np.nan)
             return Trace(nothing, dict.fromkeys(STATS, nothing[..., 0]))
         except KeyboardInterrupt:
@@ -166,12 +169,12 @@ class Nuts:
 
 @dataclass(frozen=True)
 class OwnSteps:
-    """Steps of one's own in place of NUTS: PyMC moves every latent of the model given the release by them.
+    """User's step methods in place of NUTS, on the model given the release, with all of its latents.
 
     Parameters
     ----------
-    prior : draws of the model's prior, and its terms
-    step : from the model given a release to PyMC's step methods; what they do not move is moved by PyMC's own
+    prior : draws of the model's prior, and the terms of its density
+    step : function from the model given a release to PyMC's step methods; PyMC assigns its own to all other latents
     """
 
     prior: WeighedPrior
@@ -185,7 +188,7 @@ class OwnSteps:
         seed: int,
         progress: bool = False,
     ) -> Trace:
-        """As `Nuts.sample`: draws of the latents that are not summed out, the others left to their sums."""
+        """As `Nuts.sample`: draws of the latents that are not summed out; draws of the others are discarded."""
         terms, seeds = self.prior.terms, np.random.SeedSequence(seed).generate_state(sampling.chains + 1)
         rng, given = np.random.default_rng(seeds[-1]), pm.observe(self.prior.model, dict(row))
         places = terms.latents(self.prior.split(starts), row, rng, len(starts))
@@ -211,13 +214,14 @@ class OwnSteps:
 
 
 def _compile_gradient(flat: pm.Model, names: list[str], options: Mapping[str, Any]) -> Any:
-    """Nutpie's gradient of a density of one vector; TypeError naming the latents where it has none."""
+    """Nutpie's compiled gradient of a density of one vector; TypeError with the latents' names if there is none."""
     import nutpie
 
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message="Numba will use object mode")
-            warnings.filterwarnings("ignore", message="Loop fusion failed")  # only slower
+            # Without loop fusion the code is slower, but right.
+            warnings.filterwarnings("ignore", message="Loop fusion failed")
             return nutpie.compile_pymc_model(flat, **options)
     except (NotImplementedError, NullTypeGradError, MethodNotDefined, UserWarning) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -228,7 +232,7 @@ def _compile_gradient(flat: pm.Model, names: list[str], options: Mapping[str, An
 
 
 def _starting_at(compiled: Any, place: Callable[[], Floats]) -> Any:
-    """Nutpie's model with places of one's own where chains start, whatever its backend calls the function."""
+    """Nutpie's model with given starting points; its two backends name the field differently."""
     known = [one.name for one in fields(compiled)]
     name = next(one for one in ("initial_point_func", "_make_initial_points") if one in known)
     return replace(compiled, **{name: lambda seed: place()})
@@ -239,12 +243,12 @@ def _sizes(variable: Any) -> tuple[int, ...]:
 
 
 def _column(table: Any, name: str) -> Floats:
-    """A column of nutpie's trace, one row per step."""
+    """Column of nutpie's trace, one row per step."""
     return np.array(table.column(name).to_pylist(), dtype=np.float64)
 
 
 def _units(draws: Floats) -> tuple[Floats, Floats]:
-    """Median and half the width of the central 68 % of every column."""
+    """Median, and half the width of the central 68 % interval, of every column; 1 in place of a zero width."""
     low, centre, high = np.quantile(draws, [0.16, 0.5, 0.84], axis=0)
     scale = 0.5 * (high - low)
     return centre, np.where(scale > 0, scale, 1.0)

@@ -1,7 +1,7 @@
-"""Gibbs sampling of histograms along lines: people come and go, move between cells, or between units.
+"""Gibbs sampling of histograms along lines: moves of people in and out, between cells, or between units.
 
-Noisy sums are often far more precise than their parts, or exact. A move that keeps them, one person from one cell or
-unit to another, is then accepted where a change of one count never is.
+Noisy sums are often far more precise than their parts, or exact. A move of one person between cells or units leaves
+such sums unchanged and can be accepted; a change of one count alone never is.
 """
 
 from __future__ import annotations
@@ -17,31 +17,38 @@ from adversary._core import check_whole
 from adversary.models.fitting import GibbsStep, Point
 
 STRETCH = 16
-"""States of a line looked at in one update."""
+"""Number of states of a line per update."""
 
 
 class HistogramGibbs(GibbsStep):
-    r"""Update whole counts of shape (unit, cell) along random lines, each from its conditional law given the rest.
+    r"""Update counts of shape (unit, cell) along random lines, each from its conditional distribution.
 
     .. math:: x \to x + s \, d, \qquad P(s \mid \text{rest}) \propto p(x + s \, d)
 
-    over a stretch of s that holds 0 at a random place. Directions d: one count; from one cell to another of a unit;
-    from one unit to another of a cell; and both at once, which keeps the sums of units and of cells.
+    over a stretch of s with 0 at a random position. Directions d: one count; between two cells of a unit; between two
+    units of a cell; and both at once, which preserves the sums of units and of cells.
 
     Parameters
     ----------
     vars : list of variables, optional
-        Whole counts of two dims, not negative; ``others`` of the model unless given.
+        Non-negative integer variables with two dims (unit, cell); default: ``others`` of the model.
     updates : int, optional
-        Lines per step; four for every count unless given.
+        Lines per step; default: four per count.
     model : pymc.Model, optional
-        The model in context unless given.
+        Default: the model in context.
     rng : seed or numpy.random.Generator, optional
+
+    Raises
+    ------
+    ValueError
+        The model has no variable ``others`` and `vars` is missing, or `updates` is not a positive whole number.
+    TypeError
+        A variable is not discrete with two dims.
 
     Notes
     -----
-    Start at a point of positive probability. Any prior will do, also one with other latents, which take steps of their
-    own.
+    Start at a point of positive probability. Any prior is allowed, also one with other latents; these need steps of
+    their own.
 
     Examples
     --------
@@ -67,14 +74,14 @@ class HistogramGibbs(GibbsStep):
         self.updates = None if updates is None else int(check_whole("updates", updates, minimum=1))
 
     def step(self, point: Point) -> tuple[Point, list[dict[str, Any]]]:
-        """One step: so many lines of each histogram."""
+        """One step: `updates` lines for each histogram."""
         for name in self.densities:
             for _ in range(self.updates or 4 * point[name].size):
                 point = {**point, name: self.chosen(name, self._line(point[name]), point)}
         return point, [{}]
 
     def _line(self, counts: NDArray[Any]) -> NDArray[Any]:
-        """States along a random line through the present one."""
+        """States (state, unit, cell) along a random line through the current one."""
         direction = self._direction(counts.shape)
         low = -min((int(n) for n in counts[direction > 0]), default=STRETCH)
         high = min((int(n) for n in counts[direction < 0]), default=STRETCH)
@@ -84,7 +91,7 @@ class HistogramGibbs(GibbsStep):
         return state
 
     def _direction(self, shape: tuple[int, ...]) -> NDArray[np.int64]:
-        """(unit, cell) a random direction; of one count, where a random unit or cell comes out twice."""
+        """A random direction (unit, cell); a single count if the two random units or cells coincide."""
         direction = np.zeros(shape, dtype=np.int64)
         (a, b), (c, d) = (self.rng.integers(size, size=2) for size in shape)
         kind = int(self.rng.integers(4))

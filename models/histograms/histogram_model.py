@@ -1,11 +1,12 @@
-r"""Histograms of small units and all queries of them as a PyMC model, the release left free and the prior the user's.
+r"""PyMC model of the histograms of small units and of noisy queries on them, for any prior.
 
 .. math::
    \text{others}_{u c} &\sim \text{prior}, \qquad \text{in} \sim \operatorname{Bernoulli}(p), \qquad
    x = \text{others} + \text{the target} \\
    \text{noisy}_{q} &= A_q \, (\text{sums of } x \text{ over the leaves of each unit}) + \text{discrete Gaussian noise}
 
-`reader.queries.sample_histograms` samples the same posterior, much faster, for priors of independent counts.
+`adversary.census.histograms.sample_histograms` samples the same posterior, much faster, for priors of independent
+counts.
 """
 
 from __future__ import annotations
@@ -39,27 +40,27 @@ def noisy_histograms(
     target_prior: float = 0.5,
     released: Mapping[str, ArrayLike] | None = None,
 ) -> pm.Model:
-    """All queries of all units of a tree, such as a block group and its blocks.
+    """PyMC model of all queries of all units of a tree, such as a block group and its blocks.
 
     Parameters
     ----------
     tree : Tree
-        Counts of a unit are the sums of its children's.
+        Units; the counts of a unit are the sums of its children's.
     queries : sequence of Query
-        Of one histogram.
+        Queries of one histogram.
     variance : mapping of name to array_like
-        Of the noise of each query: one number, or (unit,) in the tree's order; 0 exact, infinite not measured.
+        Noise variance of each query: one number, or (unit,) in the tree's order; 0 means exact, infinite not measured.
     prior : function, optional
-        Called in the model as ``prior("others", dims=("leaf", "cell"))``; whole counts, not negative. Independent
-        Poisson counts of mean 1 unless given. Rates with a law of their own are variables of the model like any other.
+        Called in the model as ``prior("others", dims=("leaf", "cell"))``; it must return non-negative integer counts.
+        Default: independent Poisson counts of mean 1. The function may add latent rates to the model.
     target : str, optional
-        Leaf of somebody who is not among the others; adds ``in``.
+        Leaf of a target who is not among the others; adds the variable ``in``.
     present, absent : int or tuple, optional
-        Cell of the target if in and if out; absent None: counted nowhere.
+        Cell of the target if in, and if out; absent None means that the target is not counted.
     target_prior : float
-        Probability of in.
+        Prior probability of in.
     released : mapping of name to array_like, optional
-        (unit, row) answers of each query, to be observed.
+        Answers (unit, row) of each query, to be observed; default: the release is left free.
 
     Returns
     -------
@@ -70,11 +71,11 @@ def noisy_histograms(
     Raises
     ------
     ValueError
-        Arguments that do not fit.
+        Arrays do not match the tree or the queries, or the target is not a leaf or has no cell.
 
     Notes
     -----
-    Sample ``others`` with `HistogramGibbs`: a step that changes one count at a time mixes slowly where sums have less
+    Sample ``others`` with `HistogramGibbs`. A step that changes one count at a time mixes slowly if sums have less
     noise than their parts, and not at all under exact sums.
 
     Examples

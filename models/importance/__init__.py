@@ -1,4 +1,4 @@
-"""Importance sampling: draws of a model's prior, made once, and weighed by every release."""
+"""Importance sampling: prior draws of a model, made once and reweighted for every release."""
 
 import lazy_loader
 

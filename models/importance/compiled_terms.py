@@ -1,8 +1,8 @@
-"""Terms of a model's log density compiled over many draws, states and releases at once.
+"""Terms of a model's log density, compiled over many draws, states and releases at once.
 
-Values of drawn latents have the axes (draw, 1, 1, *shape), states of the summed ones are constants (1, row, 1, *shape)
-and releases come as (1, 1, release, *shape), so that a term is worked out over no more than it reads. In every row each
-component of the summed latents is in a state of its own; `States` has the places (row, component) of all of them.
+Drawn latents have axes (draw, 1, 1, *shape), states of the summed latents are constants (1, row, 1, *shape), and
+releases have axes (1, 1, release, *shape). Broadcasting evaluates each term only over the axes that it reads. In every
+row each component of the summed latents is in one of its states; `States` has the (row, component) of all states.
 """
 
 from __future__ import annotations
@@ -36,24 +36,25 @@ Floats = NDArray[np.float64]
 Graphs = list[TensorVariable]
 
 _MOST_KINDS = 12
-"""Groups of elements that read alike, into which a term is parted at most: each is compiled by itself."""
+"""Largest number of groups into which the elements of a term are split: each group is compiled by itself."""
 _WORTH_PARTING = 400
-"""Joint states of what a term reads below which it is left whole."""
+"""Number of joint states of the latents of a term below which the term is not split."""
 _CACHED = 2**17
-"""Cells that the processor's own memory holds: of 20,000 rows of side data, six draws at once."""
+"""Cells that fit the processor's cache: with 20,000 rows of side data, six draws at once."""
 _MANY_ROWS = 1000
-"""Elements of a term beyond which it is compiled apart."""
+"""Number of elements above which a term is compiled separately."""
 
 
 @dataclass(frozen=True)
 class States:
-    """States of the components of the summed latents, one component after another.
+    """States of the components of the summed latents, listed component after component.
 
     Parameters
     ----------
-    components : of the latents
-    sizes : number of states of each that are looked at
-    values : of every latent, (row, *shape): row k has state k of every component, and one of its states if it has fewer
+    components : components of the latents
+    sizes : number of states of each component that are evaluated
+    values : values (row, *shape) of every latent: row k has state k of every component, or a repeated state of a
+        component with fewer states
     """
 
     components: Components
@@ -65,21 +66,22 @@ class States:
         """`sizes` states of each component, every `step`-th from the first; components with fewer repeat some."""
         rows, largest = np.arange(max(sizes)), components.members[int(np.argmax(sizes))]
         longest = components.grid.lengths[largest[-1]] if largest else 1
-        again = rows % longest  # where a component has fewer states, values that were there before
+        # A component with fewer states repeats values, so that fewer distinct rows have to be evaluated.
+        again = rows % longest
         places = [
             np.where(rows < n, rows, np.minimum(again, n - 1)) * apart for n, apart in zip(sizes, step, strict=True)
         ]
         return cls(components, tuple(sizes), components.at(places))
 
     def grouped(self, terms: Sequence[TensorVariable]) -> list[tuple[list[TensorVariable], tuple[Any, Any]]]:
-        """Terms that read the same axes, and the rows with distinct values of these: as `distinct_rows` has them."""
+        """Groups of terms that read the same axes, with the rows of distinct values of these axes (`distinct_rows`)."""
         groups: dict[tuple[int, ...], list[TensorVariable]] = {}
         for term, read in zip(terms, self.components.axes_read(terms), strict=True):
             groups.setdefault(tuple(np.flatnonzero(read.any(axis=0)).tolist()), []).append(term)
         return [(some, self._distinct(read)) for read, some in groups.items()]
 
     def _distinct(self, axes: Sequence[int] | NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-        """Rows with distinct values of some axes, and the number of its own for every row."""
+        """Rows with distinct values of some axes, and for every row the number of its distinct row."""
         read = np.isin(np.arange(len(self.components.grid.lengths)), axes)
         flat = [
             value.reshape(len(value), -1)[:, (own & read).any(axis=-1).ravel()]
@@ -89,8 +91,10 @@ class States:
         return distinct_rows(flat) if flat else (np.zeros(1, dtype=np.int64), None)
 
     def by_element(self, terms: Sequence[TensorVariable]) -> tuple[Graphs, Graphs, Graphs]:
-        """Terms as they are, and in place of those whose elements each read few of the latents that all read together
-        their elements by what these read; and the log of the checks of these."""
+        """Split terms whose elements read few latents each, but many together.
+
+        Returns (terms left whole, groups of elements that read the same latents, parameter checks of the split terms).
+        """
         whole: Graphs = []
         parted: Graphs = []
         conditions: Graphs = []
@@ -113,17 +117,17 @@ class States:
 
     @property
     def by_variable(self) -> dict[TensorVariable, NDArray[Any]]:
-        """Values by the latents' value variables."""
+        """States (row, *shape) by value variable."""
         return dict(zip(self.components.reads, self.values, strict=True))
 
     @property
     def total(self) -> int:
-        """Number of all states."""
+        """Total number of states."""
         return sum(self.sizes)
 
     @property
     def slices(self) -> list[slice]:
-        """Places of every component's states among all."""
+        """Slice of every component's states in the list of all."""
         ends = np.cumsum(self.sizes)
         return [slice(int(end) - size, int(end)) for end, size in zip(ends, self.sizes, strict=True)]
 
@@ -136,20 +140,23 @@ class States:
 
 @dataclass(frozen=True)
 class Pure:
-    """Terms that a drawn latent enters and no release; called with values (draw, *shape) of the drawn latents and their
-    number, it gives (draw, state). Side data of many rows are `compiled` apart from all else, that each be worked out
-    for as many draws at once as the processor's own memory holds: beside the functions stand the numbers of cells of
-    one draw. Points that may be `far` from any draw of the prior need no density."""
+    """Terms with a drawn latent and no release, as a function of draws (draw, *shape) to log densities (draw, state).
+
+    `compiled` has pairs (function, number of cells per draw). Side data with many rows are compiled separately, because
+    each function is called for as many draws at once as fit the processor's cache. With `far`, an undefined density
+    counts as zero: points far from the prior's draws may overflow.
+    """
 
     compiled: tuple[tuple[Compiled, int], ...]
     states: int
 
     @classmethod
     def of(cls, given: Conditioned, terms: Sequence[TensorVariable], met: States) -> Pure:
-        """Compile those of the terms that a drawn latent enters."""
+        """Compile the terms that depend on a drawn latent."""
         rows, summed = max(met.sizes), set(given.latents.values())
         side = [int(rv.size.eval()) for rv in given.model.observed_RVs if rv.name not in given.released]
-        longest = max(side, default=1)  # of terms whose shape is not known before it is worked out
+        # Stands in for the size of terms whose static shape is not known.
+        longest = max(side, default=1)
         least = max((rows * state[0].size for state in met.values), default=1)
         groups: dict[bool, list[TensorVariable]] = {False: [], True: []}
         cells = {False: least, True: 1}
@@ -163,7 +170,7 @@ class Pure:
 
     @property
     def widest(self) -> int:
-        """Largest number of cells that a term may have for one draw."""
+        """Largest number of cells per draw of any term."""
         return max(cells for _, cells in self.compiled)
 
     def __call__(self, draws: Sequence[NDArray[Any]], size: int, far: bool = False) -> Floats:
@@ -179,9 +186,10 @@ class Pure:
 
 @dataclass(frozen=True)
 class TermGroup:
-    """Terms that are added up and read a release, or no drawn latent.
+    """Sum of the terms that depend on a release, or on no drawn latent.
 
-    `names` are the releases they may read; `mixed` says whether a term reads both a drawn latent and a release.
+    `names` are the released variables they may depend on; `mixed` is true if a term depends on both a drawn latent and
+    a release.
     """
 
     names: tuple[str, ...]
@@ -211,21 +219,21 @@ class TermGroup:
     def at(
         self, draws: Sequence[NDArray[Any]], pure: Floats, data: Sequence[NDArray[Any]], far: bool = False
     ) -> Floats:
-        """Terms that a drawn latent enters, the pure ones (draw, state) given: (draw, state, release or 1)."""
+        """Terms with a drawn latent, (draw, state, release or 1); `pure` (draw, state) are those without a release."""
         if not self.mixed:
             return pure[..., None]
         (mixed,) = self._mixed(*(d[:, None, None] for d in draws), *(d[:, None] for d in data))
         return _possible(pure[..., None] + mixed, far)
 
     def table(self, data: Sequence[NDArray[Any]]) -> Floats:
-        """All other terms: (state, release)."""
+        """Terms without a drawn latent, (state, release)."""
         (values,) = self._plain(*(d[:, None] for d in data))
         releases = max((d.shape[1] for d in data), default=1)
         return _possible(np.broadcast_to(values[0], (values.shape[1], releases)))
 
 
 def _compile(terms: Sequence[TensorVariable], states: States, places: Mapping[Any, tuple[int | None, ...]]) -> Compiled:
-    """Sums of terms by component, over every state of it: (draw, state, release)."""
+    """Compile the sums of terms by component, in every state: (draw, state, release)."""
     inputs, (rows, columns) = batch_inputs(places), states.places
     size, count = max(states.sizes), len(states.sizes)
 
@@ -253,30 +261,30 @@ def _compile(terms: Sequence[TensorVariable], states: States, places: Mapping[An
 
 
 def _smooth(given: Conditioned, terms: Sequence[TensorVariable]) -> list[TensorVariable]:
-    """Those that a drawn latent enters."""
+    """Terms that depend on a drawn latent."""
     drawn = set(given.continuous.values())
     return [term for term in terms if not drawn.isdisjoint(ancestors([term]))]
 
 
 def _drawn(given: Conditioned, axes: int) -> dict[Any, tuple[int | None, ...]]:
-    """Leading axes of the drawn latents, the first one for draws."""
+    """Leading axes of the drawn latents: an open axis of draws, then axes of length one."""
     return dict.fromkeys(given.continuous.values(), (None, *[1] * (axes - 1)))
 
 
 def compiled_target(given: Conditioned, graph: TensorVariable, states: States) -> Compiled:
-    """Values of the target over draws and states."""
+    """Compile the target's values, (draw or 1, row)."""
     held = {v: _constant(v, s[None]) for v, s in states.by_variable.items()}
     return compile_batches([graph], _drawn(given, 2), held)
 
 
 def compiled_back(given: Conditioned) -> Compiled:
-    """Drawn latents on their own scale, from their values (draw, *shape) and those of the summed ones."""
+    """Compile drawn latents on their own scale, from value variables (draw, *shape) and the summed latents."""
     graphs = given.model.replace_rvs_by_values([given.model[name] for name in given.continuous])
     return compile_batches(graphs, dict.fromkeys([*given.continuous.values(), *given.latents.values()], (None,)))
 
 
 def _possible(log_p: Floats, far: bool = False) -> Floats:
-    """Log densities that are numbers; at points so far out that they overflow, minus infinity."""
+    """Log densities without undefined or infinite ones: these are errors, or minus infinity if points are `far`."""
     broken = np.isnan(log_p) | (log_p == np.inf)
     if not broken.any():
         return log_p

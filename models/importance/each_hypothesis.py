@@ -1,15 +1,14 @@
-r"""Draws of either hypothesis about the target, however rare it is, given what is known beside the release.
+r"""Importance sampling of both hypotheses about a rare target, given the side data.
 
-A rare target has few draws of the prior, or none; side data may leave few as well. Better proposals are then made
-before any release is read, as `refinement` has them: half of each mixture stands where the target is 1, half where it
-is 0,
-
+If the target is rare, few or no draws of the prior have it; side data may leave few draws as well. Refined proposals
+(see `refinement`) are then made before any release is read. Half of each mixture is placed where the target is 1, half
+where it is 0:
 
 .. math:: w_i^t = \frac{p(\theta_i, t, \text{side data})}{q(\theta_i)}, \qquad
           P(t) = \frac{\sum_i w_i^t}{\sum_i (w_i^0 + w_i^1)},
 
-so that each hypothesis has draws of its own, and its probability follows from all, with its error. Where no draw of the
-prior is in a hypothesis, the mixtures start at points far from the draws that are.
+Each hypothesis thus has draws of its own, and its probability, with an error, follows from all draws. If no draw of the
+prior belongs to a hypothesis, the mixtures start at points far from the draws.
 
 References
 ----------
@@ -45,29 +44,34 @@ Arrays = dict[str, NDArray[Any]]
 
 _FEWEST_DRAWS, _FEWEST_PROPOSED = 1000, 2000
 _ROWS_READ = 2**27
-"""Cells of side data that the draws of one stage may read: of 13,000 rows 10,000 draws, four seconds."""
+"""Cells of side data read by the draws of one stage: 13,000 rows times 10,000 draws take four seconds."""
 _LARGEST_KEPT = 2**24
-"""Numbers that the terms of proposals may have, to be kept for the releases."""
+"""Largest size, in numbers, of the proposals' terms that are stored for reuse with the releases."""
 _LIGHT_TAIL = 0.5
-"""Shape of the tail of weights with a finite variance."""
+"""Largest Pareto shape k-hat of weights with a finite variance."""
 _MANY = 0.25
-"""Share of draws that must count, for draws given the side data to be weighed again by releases."""
+"""Smallest relative effective sample size of draws given the side data, which releases reweight again."""
 _LEAST = 0.2
-"""Share of the draws of the prior that must count for each hypothesis, up to `ENOUGH`."""
+"""Smallest relative effective sample size of each hypothesis among prior draws, up to `ENOUGH` draws."""
 _CHECKED, _AT_ONCE, _LONGEST = 1000, 250, 4096
-_REBUILT = 3  # times that supports are made longer: draws where too little was left had too little weight
-_ROUNDING = 1e-7  # mass that supports may leave out
-_WORLDS = 4  # draws for each release that is wanted
-_LEAST_SHARE = 0.01  # of draws that have the target of a truth
-_SHARE = 0.5  # effective number of draws, for each release that is wanted
+# Supports are lengthened at most so often. The draws move each time, because truncated states had too little weight.
+_REBUILT = 3
+# Largest mass outside a truncated support.
+_ROUNDING = 1e-7
+# Draws per release wanted.
+_WORLDS = 4
+# Smallest share of draws with the target value of a truth.
+_LEAST_SHARE = 0.01
+# Smallest effective number of draws per release wanted.
+_SHARE = 0.5
 
 
 def has_enough_draws(prior: WeighedPrior) -> bool:
-    """True where each hypothesis has enough draws given what is known, and no point far away explains that better.
+    """True if each hypothesis has enough draws given the side data, and no far point fits the side data better.
 
     Parameters
     ----------
-    prior : draws
+    prior : weighted draws of a model
 
     Examples
     --------
@@ -85,7 +89,8 @@ def has_enough_draws(prior: WeighedPrior) -> bool:
         own = size if prior.proposal is None else prior.proposal.sizes[0]
         unsure = held.answer.spread > 0 and held.answer.ess < min(ENOUGH, _LEAST * own)
         return bool(held.answer.weights.any()) and not unsure and not held.missed > LARGEST_MISSED
-    every = slice(None, None, -(-size // _FEWEST_DRAWS))  # some draws of every stage show it, and then all
+    # A cheap check first on some draws of every stage; all draws are evaluated only if it passes.
+    every = slice(None, None, -(-size // _FEWEST_DRAWS))
     few = [value[every] for value in prior.values]
     pure = None if prior.worked_out is None else prior.worked_out[every]
     weights = np.logaddexp(*prior.terms.hypotheses(few, {}, pure))[:, 0] - prior.log_density[every]
@@ -97,15 +102,19 @@ def has_enough_draws(prior: WeighedPrior) -> bool:
 
 
 def given_what_is_known(prior: WeighedPrior, rng: np.random.Generator, wanted: int | None = None) -> WeighedPrior:
-    """A prior with draws of better proposals for both hypotheses given what is known beside the release.
+    """Prior with draws from refined proposals for both hypotheses, given the side data.
 
-    Counts without a largest value are summed up to where their laws have nothing left at these draws either.
+    Truncated supports of counts are lengthened until the mass beyond is negligible at these draws too.
 
     Parameters
     ----------
-    prior : draws that do not do
+    prior : draws for which `has_enough_draws` is false
     rng : generator
-    wanted : number of draws that are enough, given side data; unless given, as many as those of the prior
+    wanted : sufficient number of draws with side data; default: as many as those of the prior
+
+    Returns
+    -------
+    WeighedPrior of the same model with other draws. Its `lost` is 1 if supports are still too short.
     """
     population, longest = _proposed(prior, rng, wanted), dict[str, NDArray[np.int64]]()
     for _ in range(_REBUILT):
@@ -117,7 +126,7 @@ def given_what_is_known(prior: WeighedPrior, rng: np.random.Generator, wanted: i
 
 
 def _longer_supports(prior: WeighedPrior, rng: np.random.Generator) -> dict[str, NDArray[np.int64]]:
-    """Values of summed latents without a largest one, where those they have leave out too much at these draws."""
+    """Longer supports of unbounded latents whose current ones omit too much mass at these draws, by name."""
     given, joint = prior.terms.given, prior.log_joint({})
     names = unbounded_latents({name: given.model[name] for name in given.latents}, {}, given.moving)
     supports: dict[str, NDArray[np.int64]] = {}
@@ -137,7 +146,7 @@ def _longer_supports(prior: WeighedPrior, rng: np.random.Generator) -> dict[str,
 
 
 def _lack(tail: Tail, drawn: Arrays, values: NDArray[np.int64]) -> float:
-    """Mass of a latent's law beyond these values, on average over draws of what it depends on."""
+    """Mean mass of a latent's distribution beyond these values, over draws of its parents."""
     parents = [drawn[parent] for parent in tail.parents]
     lacks = [
         -np.expm1(logsumexp(tail.table(part, values, len(part[0]) if part else 1), axis=1)).sum(axis=1)
@@ -148,18 +157,18 @@ def _lack(tail: Tail, drawn: Arrays, values: NDArray[np.int64]) -> float:
 
 
 def expected_draws(prior: WeighedPrior) -> int:
-    """Number of draws that `given_what_is_known` is expected to make, and to weigh by the side data.
+    """Expected number of draws that `given_what_is_known` makes and weighs by the side data.
 
     Parameters
     ----------
-    prior : draws that do not do
+    prior : draws for which `has_enough_draws` is false
     """
     size, pilot = _sizes(prior, None)
     return size + (0 if pilot is None else STAGES * pilot + max(_FEWEST_DRAWS, size // 4))
 
 
 def _sizes(prior: WeighedPrior, wanted: int | None) -> tuple[int, int | None]:
-    """Number of draws of better proposals, fewer where side data have many rows, and of their first stages."""
+    """Numbers of draws of refined proposals (fewer if side data have many rows) and of pilot stages."""
     size = len(prior.log_prior)
     if not prior.terms.knows_more:
         return size, None
@@ -168,7 +177,7 @@ def _sizes(prior: WeighedPrior, wanted: int | None) -> tuple[int, int | None]:
 
 
 def _proposed(prior: WeighedPrior, rng: np.random.Generator, wanted: int | None) -> WeighedPrior:
-    """Draws of better proposals."""
+    """Prior with draws from refined proposals."""
     size, pilot = _sizes(prior, wanted)
     if prior.terms.knows_more:
         few = max(_FEWEST_DRAWS, size // 4)
@@ -188,12 +197,16 @@ def _proposed(prior: WeighedPrior, rng: np.random.Generator, wanted: int | None)
 
 
 def given_chains(prior: WeighedPrior, points: Floats) -> WeighedPrior:
-    """A prior with draws given what is known beside the release, whose density is theirs there.
+    """Prior whose draws are those of an MCMC run given the side data, with the density of that distribution.
 
     Parameters
     ----------
-    prior : of the same model
-    points : the draws (draw, cell)
+    prior : draws of the same model
+    points : draws (draw, cell) given the side data, on the unconstrained scale
+
+    Returns
+    -------
+    WeighedPrior with these draws; their density is known up to a constant.
     """
     values = prior.split(points)
     present, out = (part[:, 0] for part in prior.terms.hypotheses(values, {}, None, None, far=True))
@@ -202,7 +215,7 @@ def given_chains(prior: WeighedPrior, points: Floats) -> WeighedPrior:
 
 
 def _with(prior: WeighedPrior, population: Worlds) -> WeighedPrior:
-    """A prior with other draws, those without weight left out, and with points far from them too."""
+    """Prior with other draws, without those of zero weight, and with far points around the new draws too."""
     log_weights = np.logaddexp(*population.log_joint) - population.log_density
     weights = np.exp(log_weights - log_weights.max())
     weighted, rng = np.flatnonzero(weights > 0), np.random.default_rng(prior.rng)
@@ -226,7 +239,7 @@ def releases_under(
     rng: np.random.Generator,
     known: tuple[WeighedPrior, str] | None = None,
 ) -> Arrays:
-    """Releases of a truth, however rare.
+    """Draw releases under a truth, which may be rare under the prior.
 
     Parameters
     ----------
@@ -235,7 +248,7 @@ def releases_under(
     released : names of the released variables
     draws : number of releases
     rng : generator
-    known : draws given the side data, and the name of their target, where they have been made already
+    known : draws given the side data and the name of their target, if they exist already
 
     Returns
     -------
@@ -243,8 +256,8 @@ def releases_under(
 
     Raises
     ------
-    ValueError : a name that is neither latent nor deterministic, a value of another shape, or a truth that the model
-        rules out or finds too improbable to draw
+    ValueError : a name that is neither latent nor deterministic, a value of the wrong shape, or a truth that is
+        impossible, or too improbable to draw, under the model
 
     Examples
     --------
@@ -261,7 +274,8 @@ def releases_under(
     except RareTruth as rare:
         try:
             releases = _rare_releases(model, truth, released, draws, rng)
-        except (NotImplementedError, ValueError):  # a model that PyMC cannot copy, or whose prior cannot be weighed
+        # PyMC cannot copy the model, or the prior cannot be weighed: the first error has the better message.
+        except (NotImplementedError, ValueError):
             releases = None
         if releases is None:
             raise ValueError(str(rare)) from None
@@ -277,8 +291,10 @@ def _releases_of_known(
     prior: WeighedPrior,
     target: str,
 ) -> Arrays | None:
-    """Releases of draws given the side data in which the target is as a truth says that names nothing else; None where
-    the side data leave draws of the prior enough, or too few of these draws have such a target."""
+    """Releases from existing draws given the side data, for a truth that fixes the target only.
+
+    None if the truth fixes anything else, if the draws are plain prior draws, or if too few draws have this target.
+    """
     held, _ = check_truth(model, truth, released)
     if set(truth) != {target} or target not in held or not (prior.known or prior.proposal is not None):
         return None
@@ -298,7 +314,7 @@ def _releases_of_known(
 def _rare_releases(
     model: pm.Model, truth: Mapping[str, Any], released: Sequence[str], draws: int, rng: np.random.Generator
 ) -> Arrays | None:
-    """Releases of latents drawn given a truth by better proposals; None where these do not do."""
+    """Releases from latents drawn given a truth by refined proposals; None if the proposals are too poor."""
     held, awaited = check_truth(model, truth, released)
     target, wanted = next(iter(awaited.items()), (None, np.zeros((), dtype=np.int64)))
     if len(awaited) > 1 or wanted.shape or wanted not in (0, 1):

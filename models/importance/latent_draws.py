@@ -1,13 +1,12 @@
-r"""Latents as they are drawn: on their own scale and on that of their value variables, none lost and none too many.
+r"""Draws of latents on their own scale and on the scale of their value variables, without loss to rounding.
 
-A beta law near 1 has draws that no number below 1 holds, and no logit. So laws with much mass near an end are drawn on
-the log scale:
+A beta variable can be so near 1 that it rounds to 1 and its logit is infinite. Distributions with much mass near an end
+are therefore drawn on the log scale:
 
 .. math:: \log G_a = \log G_{a + 1} - E / a, \qquad \operatorname{logit} B = \log G_a - \log G_b
 
-with E exponential and :math:`G_a` gamma of shape a. A transform such as `ordered` may leave less than the law's
-support. The model's density is zero elsewhere, and nothing is drawn there: an exchangeable vector is sorted, other
-draws are rejected.
+with E exponential and :math:`G_a` gamma of shape a. A transform such as `ordered` may restrict the support. The model's
+density is zero outside, so draws must not fall there: an exchangeable vector is sorted, other draws are rejected.
 
 References
 ----------
@@ -39,8 +38,8 @@ from pytensor.tensor.variable import TensorVariable
 from adversary.models.enumeration import NUMPY_MODE
 
 SMALL_SHAPE = 0.5
-"""Shape parameter below which a beta, Dirichlet or gamma law is drawn on the log scale: at 1/2 a share of 1e-8 of a
-beta law is lost to rounding, at 0.1 of 1e-2."""
+"""Shape parameter below which a beta, Dirichlet or gamma variable is drawn on the log scale. Rounding loses a share of
+1e-8 of a beta distribution at shape 1/2, and of 1e-2 at 0.1."""
 
 _LOG_SCALE: dict[type, tuple[type, Callable[..., Any]]] = {
     BetaRV: (LogOddsTransform, lambda size, a, b: _log_gamma(a, size) - _log_gamma(b, size)),
@@ -51,13 +50,13 @@ _LOG_SCALE: dict[type, tuple[type, Callable[..., Any]]] = {
 
 @dataclass(frozen=True)
 class LatentDraw:
-    """One latent.
+    """Graphs of the draw of one latent.
 
     Parameters
     ----------
     own, value : the draw on its own scale, and on that of its value variable
-    inside : whether the draw is in the support that the transform leaves; None where that is the law's own
-    log_share : log of the share of the law's draws that are in order, where a draw is sorted instead of rejected
+    inside : flag that the draw is in the transform's range; None if the transform does not restrict the support
+    log_share : log probability that a draw is in order, for a draw that is sorted instead of rejected; else 0
     """
 
     own: TensorVariable
@@ -67,7 +66,7 @@ class LatentDraw:
 
     @classmethod
     def of(cls, model: pm.Model, rv: TensorVariable) -> LatentDraw:
-        """The model's own variable, or another draw in its place; parameters are the variables of the model."""
+        """The draw of a latent: the model's own variable or a replacement with the same distribution."""
         transform, node = model.rvs_to_transforms[rv], rv.owner
         if transform is None:
             return cls(rv, rv)
@@ -84,7 +83,7 @@ class LatentDraw:
             log_share = -math.lgamma(length + 1) * math.prod(vectors)
         value = transform.forward(drawn, *node.inputs)
         inside = ~pt.isnan(value).any()
-        # What depends on the draw needs parameters that are possible, also in a world that will be rejected.
+        # Variables that depend on the draw need valid parameters even in a draw that will be rejected.
         possible = transform.backward(pt.where(pt.isnan(value), 0.0, value), *node.inputs)
         return cls(pt.where(inside, drawn, possible), value, inside, log_share)
 
@@ -94,7 +93,7 @@ def with_draws(
     draws: Mapping[TensorVariable, LatentDraw],
     held: Mapping[TensorVariable, TensorVariable],
 ) -> list[TensorVariable]:
-    """Graphs with draws in place of the model's latents, in each other's too, and what is held in place of others."""
+    """Graphs with latents replaced by their draws (also within each other) and held variables by their values."""
     swaps = {rv: draw.own for rv, draw in draws.items() if draw.own is not rv} | dict(held)
     every = [*graphs, *swaps.values()]
     inputs = list(graph_inputs([*every, *swaps]))
@@ -108,7 +107,7 @@ def with_draws(
 
 
 def cuts_support(model: pm.Model) -> bool:
-    """True where a transform leaves less than the support of a latent's law, so that the density depends on it.
+    """True if a transform may restrict the support of a latent, so that the density depends on the transform.
 
     Parameters
     ----------
@@ -125,7 +124,7 @@ def cuts_support(model: pm.Model) -> bool:
 
 
 def outside_support(model: pm.Model, rv: TensorVariable, value: TensorVariable) -> TensorVariable:
-    """Minus infinity where a transform rules a value out, 0 elsewhere."""
+    """Graph: minus infinity if a value is outside the range of its transform, otherwise 0."""
     transform = model.rvs_to_transforms[rv]
     if transform is None or not _may_cut(rv, transform):
         return pt.constant(np.float64(0.0))
@@ -133,23 +132,23 @@ def outside_support(model: pm.Model, rv: TensorVariable, value: TensorVariable) 
 
 
 def log_indicator(inside: TensorVariable) -> TensorVariable:
-    """Log of an indicator."""
+    """Log of an indicator: 0 or minus infinity."""
     return pt.switch(inside, np.float64(0.0), np.float64(-np.inf))
 
 
 def evaluated(graph: TensorVariable) -> NDArray[Any]:
-    """A graph of no inputs as numbers."""
+    """Value of a graph without inputs."""
     return np.asarray(compile_random([], graph, mode=NUMPY_MODE, on_unused_input="ignore")())
 
 
 def number_shape(variable: TensorVariable) -> tuple[int, ...]:
-    """Numbers, not symbols; asked of the graph where the type does not say."""
+    """Shape of a variable as numbers, evaluated if it is not static."""
     known = variable.type.shape
     return tuple(int(n) for n in (known if None not in known else evaluated(variable.shape)))
 
 
 def _log_gamma(shape: TensorVariable, size: tuple[int, ...]) -> TensorVariable:
-    """Log of a gamma variable."""
+    """Draw of the log of a gamma variable: log G_(a + 1) - E / a."""
     larger = pm.Gamma.dist(shape + np.float64(1.0), np.float64(1.0), size=size)
     return pt.log(larger) - pm.Exponential.dist(np.float64(1.0), size=size) / shape
 
@@ -160,7 +159,7 @@ def _centred(logs: TensorVariable) -> TensorVariable:
 
 
 def _is_near_an_end(rv: TensorVariable, transform: Any) -> bool:
-    """True where a law that can be drawn on the log scale may have a small shape."""
+    """True if a latent can be drawn on the log scale and its shape parameter may be small."""
     kind, _ = _LOG_SCALE.get(type(rv.owner.op), (None, None))
     if kind is None or type(transform) is not kind:
         return False
@@ -171,7 +170,7 @@ def _is_near_an_end(rv: TensorVariable, transform: Any) -> bool:
 
 
 def _may_cut(rv: TensorVariable, transform: Any) -> bool:
-    """True where a transform may leave less than the law's support: it is not the law's own."""
+    """True if a transform may restrict the support: it is not the distribution's default transform."""
     own = _default_transform(rv.owner.op, rv)
     if type(transform) is not type(own):
         return True
@@ -181,7 +180,7 @@ def _may_cut(rv: TensorVariable, transform: Any) -> bool:
 
 
 def _is_exchangeable(rv: TensorVariable, transform: Any) -> bool:
-    """True where a vector is made ordered whose cells are independent and alike."""
+    """True if an ordered transform applies to a vector of independent, identically distributed cells."""
     op = rv.owner.op
     if not isinstance(_last(transform), Ordered) or getattr(op, "ndims_params", None) is None or op.ndim_supp:
         return False

@@ -1,8 +1,8 @@
-"""Draws of everything in a model from its own prior, many at once: latents, release and what is computed from them.
+"""Vectorized prior predictive draws of a model: latents, releases and deterministics.
 
-PyMC draws one world after another. Here each variable is drawn for all worlds in one call, with a leading axis added to
-its parameters and to its size, so that a thousand worlds cost little more than one. Latents are drawn as `latent_draws`
-has them, inside the supports that their transforms leave.
+A world is one joint draw of all variables. PyMC draws one world after another. Here each variable is drawn for all
+worlds in one call, with a leading axis of worlds in its parameters and its size, so that a thousand worlds cost little
+more than one. `latent_draws` keeps latents within the range of their transforms.
 """
 
 from __future__ import annotations
@@ -39,27 +39,30 @@ from .latent_draws import LatentDraw, evaluated, log_indicator, number_shape, wi
 Draws = dict[str, NDArray[Any]]
 Sampler = Callable[[int, np.random.Generator], list[NDArray[Any]]]
 
-_HOPELESS = 1000  # proposals for each world wanted, beyond which the model is refused
-_FEWEST = 256  # proposals in a later call
+# Proposals per world wanted above which the model is refused.
+_HOPELESS = 1000
+# Smallest number of proposals in a later call.
+_FEWEST = 256
 
 
 @dataclass(frozen=True)
 class PriorPredictive:
-    r"""A model's joint law of latents and release, drawn from.
+    r"""Compiled sampler of a model's joint distribution of latents and release.
 
     .. math:: s_1 \sim p(s_1), \quad s_2 \sim p(s_2 \mid s_1), \quad \dots, \quad
               \text{kept with probability } e^{\sum \text{potentials}}
 
-    Potentials, rows of unlike mass in a `Tabulated` law, and transforms that cut a law's support make the joint density
-    another one than what the variables draw one by one; draws are then rejected, so that those kept follow the density.
+    Forward draws of the variables ignore three parts of the joint density: potentials, rows of unequal mass in a
+    `Tabulated` distribution, and transforms that restrict a support. Rejection accounts for these, so that accepted
+    draws follow the density.
 
     Parameters
     ----------
     shapes : shape of each variable, by name, without the axis of worlds
-    sampler : compiled; for a number of worlds and a generator, the draws of each variable and the log probability of
-        keeping them
+    sampler : compiled function of a number of worlds and a generator, to the draws of each variable and the log
+        acceptance probability (world,)
     rejects : whether any draw may be rejected
-    log_share : log of the share that would not be rejected for their order, had vectors not been sorted
+    log_share : log of the acceptance rate that order constraints would have, had vectors not been sorted
 
     Examples
     --------
@@ -87,9 +90,9 @@ class PriorPredictive:
     ) -> Self:
         """Compile the draws of the variables named, random or deterministic, and of further graphs of them.
 
-        Where further graphs are given no draw is rejected for its potentials: who asks for these weighs the draws.
-        `values` are latents whose draws are wanted on the scale of their value variables, without potentials either;
-        `held` has what takes the place of variables that are not drawn.
+        If `graphs` are given, draws are not rejected for potentials: the caller weighs them. `values` names latents to
+        be drawn on the scale of their value variables, also without potentials. `held` has replacements for variables
+        that are not drawn.
         """
         draws = {rv: LatentDraw.of(model, rv) for rv in model.free_RVs if rv not in (held or {})}
         wanted = {name: model[name] for name in names} | dict(graphs or {})
@@ -107,9 +110,9 @@ class PriorPredictive:
         return cls(shapes, sampler, bool(terms), sum(draw.log_share for draw in draws.values()))
 
     def draw(self, worlds: int, rng: np.random.Generator) -> tuple[Draws, float]:
-        """Independent worlds, arrays (worlds, *shape), and the share of those proposed that was accepted.
+        """Draw independent worlds, arrays (worlds, *shape), and return them with the acceptance rate.
 
-        A vector that was sorted counts as if it had been drawn until it was in order.
+        The rate counts a sorted vector as if it had been drawn until it was in order.
         """
         parts: list[Draws] = []
         accepted = proposed = 0
@@ -126,7 +129,7 @@ class PriorPredictive:
         return drawn, accepted / proposed * float(np.exp(self.log_share))
 
     def _propose(self, worlds: int, rng: np.random.Generator) -> Draws:
-        """Worlds that are accepted of so many proposed ones."""
+        """Propose `worlds` worlds and return the accepted ones."""
         *values, log_weight = self.sampler(worlds, rng)
         for (name, shape), value in zip(self.shapes.items(), values, strict=True):
             if value.shape != (worlds, *shape):
@@ -144,7 +147,7 @@ class PriorPredictive:
 
 
 def _relative_masses(variables: Sequence[TensorVariable]) -> list[TensorVariable]:
-    """Log mass of the row a tabulated count is drawn from, over the largest row's, where rows are not alike."""
+    """Log mass of a tabulated count's row relative to the largest row, for tables with rows of unequal mass."""
     terms = []
     for rv in variables:
         if isinstance(rv.owner.op, TabulatedRV):
@@ -157,13 +160,13 @@ def _relative_masses(variables: Sequence[TensorVariable]) -> list[TensorVariable
 
 
 def _all_at_once(outputs: list[TensorVariable], terms: list[TensorVariable]) -> Sampler:
-    """Each draw with a leading axis of worlds in its size and, where these vary, in its parameters.
+    """Sampler that draws all worlds at once, by a leading axis in sizes and in parameters that vary.
 
-    Laws that are graphs of other laws (mixtures, truncations) are opened first.
+    Distributions that are graphs of others (mixtures, truncations) are inlined first.
 
     Raises
     ------
-    NotImplementedError : a law cannot be drawn so
+    NotImplementedError : a distribution cannot be vectorized
     """
     worlds, graphs = pt.lscalar("worlds"), [*outputs, *terms]
     fgraph = FunctionGraph(_inputs(graphs), graphs, clone=True, copy_inputs=False)
@@ -194,7 +197,7 @@ def _all_at_once(outputs: list[TensorVariable], terms: list[TensorVariable]) -> 
 
 
 def _draw_worlds(node: Any, batches: Sequence[Any], worlds: TensorVariable) -> list[Any]:
-    """The outputs of a draw, its generator and its value, for all worlds."""
+    """Outputs of a random operation (generator, value) for all worlds."""
     op, value = node.op, node.outputs[1]
     shape = number_shape(value)[: value.ndim - op.ndim_supp]
     size = pt.stack([worlds, *map(np.int64, shape)])
@@ -204,17 +207,18 @@ def _draw_worlds(node: Any, batches: Sequence[Any], worlds: TensorVariable) -> l
         for p, old, n in zip(parameters, node.inputs[2:], op.ndims_params, strict=True)
     ]
     next_rng, drawn = op.make_node(rng, size, *aligned).outputs
-    return [next_rng, drawn.copy()]  # some operations take the node of their input for its one output
+    # The copy has one output: some operations assume that of the node of their input.
+    return [next_rng, drawn.copy()]
 
 
 def _align_worlds(parameter: TensorVariable, ndim: int) -> TensorVariable:
-    """A parameter (worlds, ...) of a draw of more dimensions: the axis of worlds stays first."""
+    """Reshape a parameter (worlds, ...) to `ndim` axes, so that the axis of worlds stays first."""
     missing = ndim - parameter.ndim
     return parameter.reshape((parameter.shape[0], *([1] * missing), *parameter.shape[1:])) if missing > 0 else parameter
 
 
 def _one_by_one(outputs: list[TensorVariable], terms: list[TensorVariable]) -> Sampler:
-    """World after world, where a law cannot be drawn for many worlds at once: slow, and the same law."""
+    """Sampler that draws world after world, for distributions that cannot be vectorized: slow, same distribution."""
     fgraph = FunctionGraph(_inputs([*outputs, *terms]), [*outputs, *terms], clone=True, copy_inputs=False)
     in2out(_whole_trials).rewrite(fgraph)
     values, parts = fgraph.outputs[: len(outputs)], fgraph.outputs[len(outputs) :]
@@ -227,10 +231,10 @@ def _one_by_one(outputs: list[TensorVariable], terms: list[TensorVariable]) -> S
 
 
 def _compile(inputs: list[TensorVariable], outputs: list[TensorVariable]) -> Callable[..., list[NDArray[Any]]]:
-    """A function of a generator, which all random generators of the graph are seeded with in every call, and of inputs.
+    """Compile a function of a generator and of inputs; every call reseeds all random generators of the graph.
 
-    PyMC's own `compile` lets generators run on from call to call. It cannot where a law draws in two ways from one of
-    them, as those with `Truncated` do, and every call would begin with the same numbers.
+    PyMC's own `compile` updates the generators from call to call. This fails if a distribution draws from one generator
+    in two ways, as `Truncated` does; every call would then repeat the same numbers.
     """
     mode = NUMPY_MODE.including("random_make_inplace", "local_check_parameter_to_ninf_switch")
     random = [v for v in ancestors(outputs) if isinstance(v.type, RandomType) and isinstance(v, SharedVariable)]
@@ -247,7 +251,7 @@ def _compile(inputs: list[TensorVariable], outputs: list[TensorVariable]) -> Cal
 
 @node_rewriter([BinomialRV, BetaBinomialRV])  # type: ignore[untyped-decorator]
 def _whole_trials(fgraph: Any, node: Any) -> list[Variable] | None:
-    """A number of trials stored as a real one, as `pm.Data` does, made whole: NumPy asks for it."""
+    """Cast a float number of trials, as `pm.Data` stores it, to int64, which NumPy's binomial requires."""
     del fgraph
     trials, *others = node.op.dist_params(node)
     if trials.dtype in discrete_types:

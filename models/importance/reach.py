@@ -1,23 +1,22 @@
-r"""Fit of draws to a release, against points far from all of them, and calibrated on releases of the model itself.
+r"""Diagnostics for posterior mass that no draw represents, calibrated on releases of the model itself.
 
 .. math:: \lambda_i(y) = \log p(y, \text{side data} \mid \theta_i), \qquad
           G(y) = \max_{\text{far points}} \lambda(y) - \max_{\text{draws}} \lambda(y)
 
-The best draw has to explain a release hardly worse than draws explain releases of their own. Of many released cells
-this alone shows little: :math:`\lambda` has a spread of its own then, :math:`\sqrt{n / 2}` nats for n cells of
-Gaussian noise, in which a part of the prior that no draw reaches can hide. In G this spread cancels, since all points
-have it in common. So a release is not explained either where points far away explain it better, by more than they do
-releases of the model.
+First check: the best draw must fit a release hardly worse than draws fit releases that the model itself generates. With
+many released cells this check is weak, because :math:`\lambda` varies by :math:`\sqrt{n / 2}` nats for n cells of
+Gaussian noise, and a lack of fit can hide in this variation. In G the variation cancels, since all points share it. So,
+second check: far points must not fit the release better than the draws by more than they do for releases of the model.
 
-Hardly seen in G is a far point f that the prior holds improbable and that explains the release much better than draws
-do: both may have the same joint density. So the place around each far point is added to what draws explain, as if it
-were as wide as the posterior of the draws:
+G does not detect a far point f with a small prior density that fits the release much better than the draws: both can
+have the same joint density. So, third check: a neighbourhood of each far point, taken to be as wide as the posterior of
+the draws, is added to the evidence of the draws:
 
 .. math:: \Delta = \log(1 + s_1) - \log(1 + s_0), \qquad
           s_t = \frac{e^{J_t(f) - E[J \mid y]}}{P(t \mid y)}, \qquad J_t = \log p(\theta, t, y)
 
-:math:`\Delta` is how far the log odds move. It counts as their error, over the root of the number of draws that this
-place should have, until there are so many that their own weights show the error.
+:math:`\Delta` is the resulting change of the log odds. It counts as an error, divided by the square root of the number
+of draws expected in this neighbourhood, until this number is so large that the draws' own weights show the error.
 """
 
 from __future__ import annotations
@@ -40,25 +39,27 @@ from .terms import Terms
 Floats = NDArray[np.float64]
 
 RARE = 2
-"""Number of releases of the model itself that may be explained worse than the limit."""
+"""Number of the model's own releases that may fit worse than the limit."""
 SLACK = 7.0
-"""Nats by which a release may be explained worse than that. Of 1,500 releases that each of ten models of the tests made
-itself, 3 nats refuse up to 2.7 in a thousand, 5 up to 0.7 and 7 none; only a funnel, whose neck no draw reaches, loses
-6.7 with 5 nats and with 10 alike. A part of the prior without draws can outweigh those that explain a release so badly
-only where it has a share of exp(-7) or more: of 10,000 draws nine or more should have been there."""
+"""Nats by which a release may fit worse than the limit. Of 1,500 own releases of each of ten models of the tests, a
+slack of 3 nats refuses up to 2.7 in a thousand, 5 nats up to 0.7, and 7 nats none; only for a funnel, whose neck no
+draw reaches, 6.7 are refused with 5 nats and with 10 alike. A part of the prior without draws can outweigh draws that fit so
+badly only if its share is exp(-7) or more: of 10,000 draws nine or more should have been there."""
 LARGEST_LOSS = 1e-4
-"""Share of the prior that no draw may stand for, because numbers round to the end of a support."""
+"""Largest share of the prior that may be lost because draws round to the end of a support."""
 FAR = 1000
-"""Points far from the draws."""
+"""Number of far points."""
 LARGEST_MISSED = 0.1
-"""Nats by which the place of a far point may move the log odds."""
+"""Largest change of the log odds, in nats, from the neighbourhood of a far point."""
 COVERED = 100.0
-"""Draws in the place of a far point from which on their weights show what it says."""
+"""Expected number of draws in the neighbourhood of a far point above which their own weights suffice."""
 NEGLIGIBLE_MISSED = 1e-3
-"""Nats by which such a place may move the log odds before better proposals are tried."""
-_SEEN = 10.0  # draws that a place should have for proposals to start from these and not from its far points
+"""Change of the log odds, in nats, above which refined proposals are tried."""
+# Expected number of draws in a neighbourhood above which proposals start from draws instead of its far points.
+_SEEN = 10.0
 _ROUNDING = 1e-12
-_FARTHEST = 100.0  # times a draw's distance from the median
+# Largest factor on a draw's distance from the median.
+_FARTHEST = 100.0
 
 
 @dataclass(frozen=True)
@@ -67,14 +68,14 @@ class Sample:
 
     Parameters
     ----------
-    values : (draw, *shape) each, on the scale of the model's value variables
-    pure, table : terms of the density at these draws (None: not worked out), and of the release: see `Terms`
-    answer : what they say of the target, and their weights
-    explained : nats by which the best draw explains the release better (or, negative, worse) than draws of the prior
-        explain releases of their own at worst: see `reach`
-    lost : share of the prior that no draw stands for
-    missed : nats by which the place of a far point moves the log odds; part of the answer's spread
-    cut : posterior probability that a latent without a largest value is where its values are cut
+    values : draws (draw, *shape) of each latent, on the scale of the model's value variables
+    pure, table : terms of the density at these draws (None: not computed), and of the release: see `Terms`
+    answer : posterior of the target, and the weights
+    explained : fit of the best draw relative to the limit, in nats; negative if it fits worse than nearly all of the
+        model's own releases: see the module
+    lost : share of the prior lost to rounding
+    missed : change of the log odds, in nats, from the neighbourhoods of far points; included in the answer's spread
+    cut : posterior probability that a latent without a largest value is at the end of its truncated support
     """
 
     values: Sequence[NDArray[Any]]
@@ -87,7 +88,7 @@ class Sample:
     cut: float = 0.0
 
     def with_missed(self, missed: float) -> Sample:
-        """This sample, whose log odds may be off by so much because of what no draw stands for."""
+        """This sample with `missed` nats added in quadrature to the standard error of its log odds."""
         if not np.isfinite(missed):
             return replace(self, missed=missed)
         answer = replace(self.answer, spread=float(np.hypot(self.answer.spread, missed)))
@@ -95,36 +96,36 @@ class Sample:
 
     @property
     def reliable(self) -> bool:
-        """True where the answer may be used."""
+        """True if all diagnostics allow the answer to be used."""
         seen = self.lost <= LARGEST_LOSS and self.missed <= LARGEST_MISSED
         return self.answer.reliable and self.reached and seen
 
     @property
     def settled(self) -> bool:
-        """True where it may be used, and draws and not what they miss decide on its error."""
+        """True if the answer is reliable and its error is mostly Monte Carlo error, not `missed` mass."""
         others = float(np.sqrt(max(self.answer.spread**2 - self.missed**2, 0.0))) if self.reliable else 0.0
         return self.reliable and self.missed <= max(others, NEGLIGIBLE_MISSED)
 
     def or_better(self, other: Sample) -> Sample:
-        """The one that may be used, with the smaller error if both may; if neither, the one that explains better."""
+        """The reliable sample; of two, the one with the smaller error; if neither is, the one with the better fit."""
         if self.reliable and other.reliable:
             return other if other.answer.spread < self.answer.spread else self
         return other if other.reliable or (other.explained > self.explained and not self.reliable) else self
 
     @property
     def reached(self) -> bool:
-        """True where some draw explains the release."""
+        """True if some draw fits the release and truncated supports are long enough."""
         return self.explained >= -SLACK and self.cut <= LARGEST_EDGE
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Limits that releases of the model itself keep.
+    """Limits of fit that nearly all of the model's own releases satisfy.
 
     Parameters
     ----------
-    fit : log likelihood of the best draw, for a release that is explained worse than most
-    gain : nats by which the best far point explains a release better than the best draw, more than for most
+    fit : lower limit on the log likelihood of the best draw
+    gain : upper limit on the log likelihood of the best far point less that of the best draw, in nats
     """
 
     fit: float
@@ -132,23 +133,23 @@ class Reach:
 
     @classmethod
     def of(cls, best: Floats, far: Floats, rare: int) -> Reach:
-        """From the best draw's log likelihood of many releases, and the best far point's; all but so many keep it."""
+        """Limits from the best log likelihood (release,) among draws and far points; `rare` releases violate each."""
         return cls(float(np.sort(best)[rare]), float(np.sort(best - far)[rare] * -1.0))
 
     def explained(self, best: float, far: float) -> float:
-        """Nats by which a release is explained better, or worse if negative, than the limits have it."""
+        """Margin in nats to the tighter of the two limits; negative if one is violated."""
         return min(best - self.fit, self.gain + best - far) if best > -np.inf else -np.inf
 
 
 @dataclass(frozen=True)
 class FarPoints:
-    """Points away from the median of draws, by up to a hundred times as much as these: in all cells, or in one.
+    """Draws moved away from their median by factors of up to a hundred, in all cells or in one.
 
     Parameters
     ----------
-    terms : of the model
-    values : (point, *shape) each, like the draws; none where nothing real is drawn
-    log_prior, log_density : log density under the prior, and under what made the draws, (point,)
+    terms : compiled terms of the model
+    values : points (point, *shape) of each latent; empty if no continuous latent is drawn
+    log_prior, log_density : log density under the prior, and under the proposal of the draws, (point,)
     """
 
     terms: Terms
@@ -160,7 +161,7 @@ class FarPoints:
     def around(
         cls, terms: Terms, values: Sequence[NDArray[Any]], log_share: float, rng: np.random.Generator
     ) -> FarPoints:
-        """Around the draws of a model's prior; `log_share` as `WeighedPrior` has it."""
+        """Far points around draws of a model's prior; `log_share` as in `WeighedPrior`."""
         kinds = [value.dtype.kind == "f" for value in values]
         if not any(kinds):
             return cls(terms, (), np.empty(0), np.empty(0))
@@ -180,7 +181,7 @@ class FarPoints:
         return cls(terms, tuple(value[possible] for value in moved_points), log_prior, log_prior)
 
     def joined(self, other: FarPoints) -> FarPoints:
-        """These points and others."""
+        """Union of these far points and others."""
         pairs = zip(self.values, other.values, strict=True)
         values = tuple(np.concatenate(pair) for pair in pairs)
         densities = (np.concatenate([getattr(one, n) for one in (self, other)]) for n in ("log_prior", "log_density"))
@@ -188,18 +189,18 @@ class FarPoints:
 
     @cached_property
     def pure(self) -> Floats:
-        """Terms of the density at the points that no release enters, (point, met)."""
+        """Terms of the density at the points that do not depend on a release, (point, met)."""
         return self.terms.pure[0](self.values, self.log_prior.size, True)
 
     @property
     def points(self) -> Floats:
-        """As points (point, cell)."""
+        """The far points as one array (point, cell)."""
         return stacked(self.values)
 
     def joint(
         self, released: Mapping[str, NDArray[Any]], table: Floats | None = None, every: int = 1
     ) -> tuple[Floats, Floats]:
-        """Log joint density of all points, or every so many, and each release: (point, release) by hypothesis."""
+        """Log joint density (point, release) under each hypothesis, of all points or every `every`-th."""
         if not self.log_prior.size:
             none = np.empty((0, next((len(value) for value in released.values()), 1)))
             return none, none
@@ -214,19 +215,19 @@ class FarPoints:
         return np.asarray(likelihood.max(axis=0, initial=-np.inf))
 
     def made_by(self, draws: Worlds) -> FarPoints:
-        """Points with `log_density` under the draws' proposal or, without one, under the model without a release."""
+        """Far points with `log_density` under the draws' proposal or, without one, under the model with side data."""
         if draws.proposal is None:
             return replace(self, log_density=np.logaddexp(*(part[:, 0] for part in self.joint({}))))
         return replace(self, log_density=draws.proposal.log_density(self.points, self.log_prior))
 
     def counted(self, sample: Sample, joint: Sequence[Floats], log_joint: Floats) -> tuple[Sample, Worlds | None]:
-        """A sample that counts what it misses at these points as error, and those that proposals may start from.
+        """Sample with the mass missed at these points counted as error, and the points that proposals may start from.
 
         Parameters
         ----------
-        sample : of draws
+        sample : weighted draws
         joint : log joint density of the points under each hypothesis, (point,) each
-        log_joint : of the draws under both together, (draw,)
+        log_joint : log joint density of the draws under both hypotheses together, (draw,)
         """
         moved, expected, volume = self._missed(joint, log_joint, sample.answer)
         sample = sample.with_missed(float(moved.max(initial=0.0)))
@@ -234,13 +235,14 @@ class FarPoints:
         if not places.any():
             return sample, None
         present, out = (part[places] for part in joint)
-        both = np.logaddexp(present, out)  # all points of a place weigh as much as the heaviest of them
+        # Points of one neighbourhood get together the weight of the heaviest of them.
+        both = np.logaddexp(present, out)
         density = np.full(both.size, logsumexp(both) - both.max() - volume - np.log(log_joint.size))
         return sample, Worlds(self.points[places], (present, out), density, density)
 
     def _missed(self, joint: Sequence[Floats], log_joint: Floats, answer: Hypotheses) -> tuple[Floats, Floats, float]:
-        """Nats by which the place of each point may move the log odds, and logs of the number of draws that it should
-        have and of the volume of a place: (point,), (point,) and one number."""
+        """Per point, the possible change of the log odds in nats and the log of the expected number of draws in its
+        neighbourhood, (point,) each; and the log volume of a neighbourhood."""
         heavy = answer.weights > 0
         if not self.log_prior.size or not heavy.any():
             return np.zeros(self.log_prior.size), self.log_prior, 0.0
@@ -258,7 +260,8 @@ def best_of(log_joint: Floats, log_prior: Floats, log_density: Floats) -> Floats
     """Largest log likelihood among the draws (draw, release) that carry weight, (release,)."""
     if log_density is log_prior:
         return np.asarray((log_joint - log_prior[:, None]).max(axis=0))
-    with np.errstate(invalid="ignore"):  # draws of a proposal may be impossible under the prior
+    # Draws of a proposal may be impossible under the prior: -inf - (-inf) is NaN, and not selected below.
+    with np.errstate(invalid="ignore"):
         likelihood, weights = (log_joint - part[:, None] for part in (log_prior, log_density))
         return np.asarray(np.where(weights > weights.max(axis=0) - SLACK, likelihood, -np.inf).max(axis=0))
 
@@ -269,7 +272,7 @@ def stacked(values: Sequence[NDArray[Any]]) -> Floats:
 
 
 def unstacked(points: Floats, like: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Points (draw, cell) as values (draw, *shape) of each drawn latent, like others in shape and type."""
+    """Points (draw, cell) as values (draw, *shape) of each drawn latent, with the shapes and dtypes of `like`."""
     ends = np.cumsum([int(np.prod(value.shape[1:])) for value in like])[:-1]
     parts = zip(np.split(points, ends, axis=1), like, strict=True)
     return [part.reshape(-1, *value.shape[1:]).astype(value.dtype, copy=False) for part, value in parts]

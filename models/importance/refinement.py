@@ -1,14 +1,14 @@
-r"""Better proposals for a release that draws of the prior do not settle: mixtures around the draws it is near to.
+r"""Adaptive importance sampling (population Monte Carlo) for a release that prior draws do not represent well.
 
-The draws are weighed by a power of the likelihood small enough that many of them count; around some of these stand
-Student t components, each with the covariance of its own neighbours, so that modes far apart and narrow necks have
-components of their own. Draws of the mixture are made, and so on, until the weights can be trusted: a population Monte
-Carlo. Draws of all stages are weighed together, by the law of all of them:
+Each stage tempers the weights until many draws count, and places Student t components around some of these draws.
+Each component has the covariance of its own neighbours, so that distant modes and narrow necks get components of their
+own. New draws come from this mixture, and stages repeat until the weights are reliable. Draws of all stages are weighed
+together, by the mixture of all proposals:
 
 .. math:: w_i = \frac{p(\theta_i, y)}{\sum_t n_t q_t(\theta_i) / \sum_t n_t}
 
-So a mode that a later mixture has lost is still seen, by the weights of those that were there before, and no weight
-exceeds the likelihood times a constant. What no draw of the prior is near to stays out of sight.
+A mode that a later mixture has lost is still represented by earlier draws, with their weights, and no weight exceeds
+the likelihood times a constant. Modes far from every draw of the prior remain undetected; see `reach`.
 
 References
 ----------
@@ -29,32 +29,39 @@ from scipy.special import gammaln, logsumexp
 Floats = NDArray[np.float64]
 
 STAGES = 8
+"""Largest number of stages with all draws."""
 _PILOTS = 8
-"""Stages of few draws, beside these, that lead to where many are made."""
+"""Largest number of additional pilot stages, with few draws each."""
 LARGEST_DIMENSION = 12
-"""Continuous cells beyond which a mixture of so few components cannot fill the space."""
+"""Largest number of continuous cells: in more dimensions a mixture of so few components fits poorly."""
 _CENTRES = 100
-_NEIGHBOURS = 0.15, 0.03  # shares of the points that are neighbours of a centre, of every other one fewer
-_FARTHER = 40.0  # neighbours fill at most so many times the volume of the nearest few, or they are of another mode
+# Shares of the points that are neighbours of a centre: wide for every other centre, narrow for the rest.
+_NEIGHBOURS = 0.15, 0.03
+# Largest ratio of the neighbours' volume to that of the nearest few: farther points belong to another mode.
+_FARTHER = 40.0
 _FREEDOM = 5.0
 _WIDER = 1.3
-_POINTS = 800  # draws of which neighbours are looked for
-_COUNTED = 400.0  # effective number of draws that a power of the likelihood leaves
-_NEGLIGIBLE = 60.0  # nats below the largest weight at which a draw has no say
+# Number of draws among which neighbours are searched.
+_POINTS = 800
+# Effective number of draws that tempering leaves.
+_COUNTED = 400.0
+# Nats below the largest weight at which a draw is dropped.
+_NEGLIGIBLE = 60.0
 _AT_ONCE = 4096
-_PILOTED = 0.1  # share of the draws of a first stage that has to count before many are made
+# Relative effective sample size of a pilot stage at which the stages with all draws begin.
+_PILOTED = 0.1
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """Student t components: centres (component, cell) and lower triangles of their scale matrices."""
+    """Mixture of Student t components: centres (component, cell), and Cholesky factors of their scale matrices."""
 
     centres: Floats
     factors: Floats
 
     @classmethod
     def around(cls, points: Floats, log_weights: Floats, rng: np.random.Generator) -> Mixture:
-        """Around points (draw, cell), by tempered weights."""
+        """Mixture around points (draw, cell), chosen by tempered weights."""
         weights = np.exp(temper(log_weights, _COUNTED))
         place = rng.choice(len(points), _POINTS, p=weights / weights.sum())
         chosen, centres = points[np.unique(place)], points[place[:: _POINTS // _CENTRES]]
@@ -76,7 +83,7 @@ class Mixture:
         return cls(centres, _WIDER * np.linalg.cholesky(spread))
 
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
-        """Points (draw, cell)."""
+        """Draw points (draw, cell)."""
         which = rng.integers(len(self.centres), size=size)
         normal = rng.normal(size=(size, self.centres.shape[1]))
         shrunk = normal / np.sqrt(rng.chisquare(_FREEDOM, size) / _FREEDOM)[:, None]
@@ -97,7 +104,7 @@ class Mixture:
 
 
 def temper(log_weights: Floats, wanted: float) -> Floats:
-    """The weights to the largest power, at most one, at which so many draws count, in logs; as many as possible."""
+    """Log weights times the largest power, at most one, whose effective sample size is `wanted`, if possible."""
     finite = np.where(np.isfinite(log_weights), log_weights - log_weights.max(), -1e300)
     wanted = min(wanted, 0.5 * (finite > -1e299).sum())
 
@@ -115,13 +122,17 @@ def temper(log_weights: Floats, wanted: float) -> Floats:
 
 
 def starting_points(points: Floats, weights: Floats, chains: int, rng: np.random.Generator) -> Floats:
-    """Points (chain, cell) to start chains at: draws by tempered weights, each far from those before it.
+    """Starting points (chain, cell) of chains: draws by tempered weights, each far from those before it.
 
     Parameters
     ----------
-    points, weights : draws (draw, cell), and their weights; where all are zero, every draw counts
+    points, weights : draws (draw, cell), and their weights (draw,); if all are zero, draws count equally
     chains : number of starting points
     rng : generator
+
+    Returns
+    -------
+    Points (chain, cell).
     """
     with np.errstate(divide="ignore"):
         log_weights = np.log(weights) if weights.any() else np.zeros(len(points))
@@ -137,14 +148,14 @@ def starting_points(points: Floats, weights: Floats, chains: int, rng: np.random
 
 @dataclass(frozen=True)
 class Proposal:
-    """Mixtures, and what was proposed before them: the prior, or an earlier proposal.
+    """Mixture of all proposals so far: the prior or an earlier proposal, and one mixture per stage.
 
     Parameters
     ----------
-    mixtures : one of each stage
-    sizes : draws of each of them
-    earlier : draws of what was proposed before, 0 if they are left out
-    before : what was proposed before; None for the prior
+    mixtures : one per stage
+    sizes : number of draws of each mixture
+    earlier : number of draws from the earlier proposal, 0 if they are left out
+    before : the earlier proposal; None for the prior
     """
 
     mixtures: tuple[Mixture, ...]
@@ -158,30 +169,30 @@ class Proposal:
         return self.combined(self.earlier_density(points, log_prior), parts)
 
     def combined(self, earlier: Floats, parts: Sequence[Floats]) -> Floats:
-        """Log density of all, from that of what was before and of each mixture."""
+        """Log density of the whole, from those of the earlier proposal and of each mixture."""
         sizes = np.array([self.earlier, *self.sizes], dtype=np.float64)[:, None]
         return np.asarray(logsumexp([earlier, *parts], axis=0, b=sizes / sizes.sum()))
 
     def with_one_more(self, mixture: Mixture, size: int) -> Proposal:
-        """This proposal with one more mixture, and so many draws of it."""
+        """This proposal with one more mixture and `size` draws of it."""
         return Proposal((*self.mixtures, mixture), (*self.sizes, size), self.earlier, self.before)
 
     def earlier_density(self, points: Floats, log_prior: Floats) -> Floats:
-        """Log density of what was proposed before."""
+        """Log density of the earlier proposal."""
         return log_prior if self.before is None or not self.earlier else self.before.log_density(points, log_prior)
 
 
 @dataclass(frozen=True)
 class Worlds:
-    """Draws, and all that their weights depend on.
+    """Draws with the log densities that determine their weights.
 
     Parameters
     ----------
-    points : (draw, cell)
+    points : draws (draw, cell)
     log_joint : log joint density under each hypothesis, (draw,) each
-    log_prior, log_density : log density under the prior, and of the draws as they were made, (draw,)
-    proposal : what made them; None for the prior, or for what nobody can draw anew
-    pure : terms of the density at these points that no release enters, (draw, state), where they are wanted later
+    log_prior, log_density : log density under the prior, and under the proposal, (draw,)
+    proposal : the proposal; None for the prior, or for draws that cannot be repeated
+    pure : terms of the density at these points that do not depend on a release, (draw, state), if needed later
     """
 
     points: Floats
@@ -193,7 +204,7 @@ class Worlds:
 
     @property
     def log_weights(self) -> tuple[Floats, Floats]:
-        """Under each hypothesis, (draw,) each."""
+        """Log weights under each hypothesis, (draw,) each."""
         return self.log_joint[0] - self.log_density, self.log_joint[1] - self.log_density
 
 
@@ -207,23 +218,28 @@ def refine(
     guide: Worlds | None = None,
     pilot: int | None = None,
 ) -> Worlds:
-    """Draws of better and better proposals, and with them those to start from that carry weight.
+    """Adapt proposals in stages, and return all draws with a non-negligible weight.
 
     Parameters
     ----------
     start : draws to start from
-    mixes : whether their density is known, and not only up to a constant; otherwise they are left out
-    density : log joint density of points under each hypothesis, their log density under the prior, and `pure`
-    enough : whether the log weights of a stage will do
-    size : number of draws of every stage
+    mixes : whether the normalized density of `start` is known; otherwise these draws are left out of the result
+    density : function of points (draw, cell) to the log joint density under each hypothesis, the log prior density, and
+        `pure`
+    enough : function of the log weights under each hypothesis that ends the stages by returning True
+    size : number of draws per stage
     rng : generator
-    guide : points to start from as well, that nothing made
-    pilot : number of draws of the first stages, until many of them count; they are left out of what follows
+    guide : additional points for the first mixture, which are not draws
+    pilot : number of draws per pilot stage; pilot draws are left out of the result
+
+    Returns
+    -------
+    Worlds of all stages.
     """
     drawn_now = size if pilot is None else min(pilot, size)
     proposal = Proposal((), (), len(start.points) if mixes else 0, start.proposal)
     heavy = np.any([part > part.max() - _NEGLIGIBLE for part in start.log_weights], axis=0) & mixes
-    # Rows: log joint density under each hypothesis, and log density under the prior, what was before, and each mixture.
+    # Rows: log joint density under each hypothesis; log density under the prior, the earlier proposal, each mixture.
     columns = np.stack([*start.log_joint, start.log_prior, start.log_density])[:, heavy]
     points, population = start.points[heavy], start
     pure = None if start.pure is None else start.pure[heavy]
@@ -248,12 +264,13 @@ def refine(
         effective = min(counted(part[-drawn_now:]) for part in population.log_weights)
         if drawn_now < size and effective >= _PILOTED * drawn_now:
             drawn_now, left = size, min(left, STAGES)
-            points, columns, proposal, pure = first  # mixtures stand on pilots, which would weigh too little under them
+            # Pilot draws are dropped: later mixtures adapt to them, which would bias their weights downwards.
+            points, columns, proposal, pure = first
     return population
 
 
 def counted(log_weights: Floats) -> float:
-    """Effective number of draws, Kish's, of weights given by their logs; none where all are impossible."""
+    """Kish's effective number of draws from log weights; 0 if all are minus infinity."""
     top = log_weights.max(initial=-np.inf)
     if top == -np.inf:
         return 0.0
@@ -262,7 +279,7 @@ def counted(log_weights: Floats) -> float:
 
 
 def _evenly(present: Floats, out: Floats) -> Floats:
-    """Log weights of which half are of each hypothesis, so that draws are made where the rarer one has its mass too."""
+    """Log weights with equal totals per hypothesis, so that proposals also cover the rarer hypothesis."""
     totals = logsumexp(present), logsumexp(out)
     columns = [one - total for one, total in zip((present, out), totals, strict=True) if total > -np.inf]
     return np.asarray(logsumexp(columns, axis=0))

@@ -1,8 +1,8 @@
-r"""Several priors of the same latents over one set of draws, and over one compiled model where all else is the same.
+r"""Several priors of the same latents with shared draws, and one compiled model if only the priors differ.
 
-A draw has the density :math:`\sum_k n_k p_k(\theta) / \sum_k n_k` of the mixture of all priors, so their weights are
-bounded, and none has a part that no draw reaches because another prior made the draws. What is not the prior of the
-drawn latents, :math:`p(y, s \mid \theta)`, is then worked out once for all of them:
+Draws come from the mixture of all priors, :math:`\sum_k n_k p_k(\theta) / \sum_k n_k`, so importance weights of every
+prior are bounded and every prior is covered. The rest of the model, :math:`p(y, s \mid \theta)`, is computed once for
+all priors:
 
 .. math:: \log p_k(\theta, y) = \log p_1(\theta, y) + \log p_k(\theta) - \log p_1(\theta)
 
@@ -40,11 +40,15 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def shared_draws(priors: Sequence[WeighedPrior]) -> list[WeighedPrior]:
-    """Several priors over the draws of all of them together.
+    """Replace the draws of several priors by the union of all their draws, with mixture densities.
 
     Parameters
     ----------
-    priors : of models whose drawn latents have the same names and shapes, on their own scale
+    priors : priors of models whose drawn latents have the same names and shapes, without transforms
+
+    Returns
+    -------
+    The priors in the same order, with shared draws.
     """
     sizes = [len(one.log_prior) for one in priors]
     if len(priors) == 1 or not priors[0].values:
@@ -65,12 +69,12 @@ def shared_draws(priors: Sequence[WeighedPrior]) -> list[WeighedPrior]:
 
 @dataclass(frozen=True)
 class Likeness:
-    """Fingerprints of a model: the prior of the latents to be drawn, and all else.
+    """Fingerprints of a model: one of the prior of the drawn latents, one of the rest.
 
     Parameters
     ----------
-    drawn : names, shapes and kinds of the latents that a model may draw
-    prior, rest : equal for models with the same laws
+    drawn : names, shapes and dtypes of the latents that may be drawn
+    prior, rest : fingerprints, equal for models with the same distributions
     """
 
     drawn: tuple[tuple[str, tuple[int | None, ...], str], ...]
@@ -79,7 +83,7 @@ class Likeness:
 
     @classmethod
     def of(cls, model: pm.Model, target: str) -> Likeness | None:
-        """Of a model whose latents are all on their own scale; None where no latent is to be drawn from a law apart."""
+        """Fingerprints of a model; None if a latent has a transform, or if no latent can be drawn independently."""
         if any(transform is not None for transform in model.rvs_to_transforms.values()):
             return None
         discrete = {rv for rv in model.free_RVs if rv.dtype in discrete_types}
@@ -96,9 +100,10 @@ class Likeness:
 
 
 def fingerprint(graphs: Sequence[Any], places: Mapping[Any, Hashable]) -> Hashable:
-    """Equal for graphs of the same operations on the same numbers; `places` has variables that count by a name.
+    """Hashable fingerprint, equal for graphs of the same operations on the same numbers.
 
-    An operation that cannot be compared, such as a function of the user's, is equal to itself only.
+    `places` maps variables to names that represent them. An operation that cannot be compared, such as a user's
+    function, is equal to itself only.
 
     >>> import pytensor.tensor as pt
     >>> x = pt.dscalar("x")
@@ -122,12 +127,13 @@ def fingerprint(graphs: Sequence[Any], places: Mapping[Any, Hashable]) -> Hashab
             if output not in places:
                 numbers[output] = len(numbers)
                 lines.append(i)
-    ends = tuple(number(graph) for graph in graphs)  # graphs that are numbers themselves add their lines
+    # This must precede the use of `lines`: a graph that is a constant adds its own line here.
+    ends = tuple(number(graph) for graph in graphs)
     return tuple(lines), ends
 
 
 def _leaf(variable: Any) -> Hashable:
-    """A variable that nothing is computed for: a number, data, or a generator."""
+    """Fingerprint of an input of a graph: a constant, data, or a generator."""
     if isinstance(variable.type, RandomType):
         return "generator"
     value = getattr(variable, "data", None) if isinstance(variable, Constant) else None
@@ -140,7 +146,7 @@ def _leaf(variable: Any) -> Hashable:
 
 
 def _operation(op: Any) -> Hashable:
-    """The operation itself, which knows what it equals; of one with a graph of its own also by that graph."""
+    """Fingerprint of an operation: itself, or for one with an inner graph that graph."""
     inner = getattr(op, "inner_outputs", None)
     if inner is None:
         return (type(op), op)
@@ -151,15 +157,15 @@ def _operation(op: Any) -> Hashable:
 
 @dataclass
 class PooledDraws:
-    """Draws of the latents of several models, made by all their priors together.
+    """Draws of the latents of several models, from the mixture of all their priors.
 
     Parameters
     ----------
-    names : of the latents
-    values : draws (draw, *shape) of each
-    sizes : number of draws that each prior made, by what it is compared by
-    densities : log density of each prior at any values of the latents
-    lost : share of each prior that no draw stands for
+    names : names of the latents
+    values : draws (draw, *shape) of each latent
+    sizes : number of draws from each prior, by the prior's fingerprint
+    densities : function to the log density of each prior at values of the latents, by fingerprint
+    lost : share of each prior lost to rounding, by fingerprint
     """
 
     names: tuple[str, ...]
@@ -170,7 +176,7 @@ class PooledDraws:
 
     @classmethod
     def of(cls, models: Mapping[Hashable, pm.Model], names: Sequence[str], draws: int, seed: Any) -> PooledDraws:
-        """Make `draws` draws of each prior and drop impossible ones; the models have the latents on their own scale."""
+        """Draw `draws` times from each prior and drop impossible draws; the models' latents must have no transforms."""
         parts, sizes, lost, densities = [], {}, {}, {}
         for (key, model), child in zip(models.items(), blocks.seed_sequence(seed).spawn(len(models)), strict=True):
             densities[key] = _log_density(model, names)
@@ -191,18 +197,18 @@ class PooledDraws:
 
     @cached_property
     def everywhere(self) -> Hashable | None:
-        """A prior that all draws are possible under, None where there is none."""
+        """Fingerprint of a prior under which all draws are possible; None if there is none."""
         possible = (key for key, log_p in self.at_draws.items() if np.isfinite(log_p).all())
         return next(possible, None)
 
     def mixture(self, densities: Mapping[Hashable, Floats]) -> Floats:
-        """Log density of all priors together, of their own."""
+        """Log density of the mixture of all priors, from the log density of each."""
         shares = np.array(list(self.sizes.values()))[:, None] / sum(self.sizes.values())
         return np.asarray(logsumexp(np.stack(list(densities.values())), axis=0, b=shares))
 
 
 def _log_density(model: pm.Model, names: Sequence[str]) -> Callable[[Sequence[NDArray[Any]]], Floats]:
-    """Log prior density of these latents at draws (draw, *shape) of each; minus infinity where it is no number."""
+    """Compiled log prior density of some latents at draws (draw, *shape); minus infinity if it is undefined."""
     latents = [model[name] for name in names]
     graphs = model.logp(vars=latents, sum=False)
     compiled = compile_batches([sum_terms(graphs)], {model.rvs_to_values[rv]: (None,) for rv in latents})
@@ -218,14 +224,13 @@ def _log_density(model: pm.Model, names: Sequence[str]) -> Callable[[Sequence[ND
 
 @dataclass
 class SharedModel:
-    """All of a model but the prior of its drawn latents, at draws of several such priors.
+    """Model compiled once for several priors of its drawn latents.
 
     Parameters
     ----------
-    first : the model with one of the priors, as if it had made all draws; so what its draws explain is what those of
-        all priors explain
-    pool : the draws, and every prior's density
-    key : of the prior of `first`
+    first : the model with one of the priors, as if all draws came from it; diagnostics of fit are shared by all priors
+    pool : the shared draws, and every prior's density
+    key : fingerprint of the prior of `first`
     """
 
     first: WeighedPrior
@@ -245,7 +250,7 @@ class SharedModel:
         settled: Sequence[str],
         seed: np.random.SeedSequence,
     ) -> Self | None:
-        """Compile; None where other latents of the model are drawn than those of the pool."""
+        """Compile; None if the model draws other latents than those of the pool."""
         terms = Terms.of(condition(model, observed, continuous=True), target, support, settled)
         if set(terms.given.continuous) != set(pool.names):
             return None
@@ -257,7 +262,7 @@ class SharedModel:
         return cls(first, pool, key)
 
     def prior(self, key: Hashable) -> PriorOfMany:
-        """One of the priors."""
+        """Weighted draws under one of the priors."""
         first, (moved, log_density) = self.first, self._at_draws
         far, (far_moved, far_density) = self.first.far, self._at_far_points
         far_of = FarOfMany(
@@ -279,13 +284,13 @@ class SharedModel:
 
     @cached_property
     def _at_draws(self) -> tuple[dict[Hashable, Floats], Floats]:
-        """Log density of every prior less that of the first, and that of all together, at the draws."""
+        """At the draws: log density of every prior less that of the first, and log density of the mixture."""
         moved = {key: log_p - self.pool.at_draws[self.key] for key, log_p in self.pool.at_draws.items()}
         return moved, self.pool.mixture({key: self.first.log_prior + one for key, one in moved.items()})
 
     @cached_property
     def _at_far_points(self) -> tuple[dict[Hashable, Floats], Floats]:
-        """Log density of every prior less that of the first, and that of all together, at the far points."""
+        """At the far points: log density of every prior less that of the first, and log density of the mixture."""
         named = dict(zip(self.first.terms.given.continuous, self.first.far.values, strict=True))
         values = [named[name] for name in self.pool.names]
         there = {key: density(values) for key, density in self.pool.densities.items()}
@@ -293,7 +298,7 @@ class SharedModel:
         return moved, self.pool.mixture({key: self.first.far.log_prior + one for key, one in moved.items()})
 
     def log_joint(self, released: Arrays, table: Floats | None, far: bool) -> tuple[Floats, Floats]:
-        """Log joint density of the draws, or of the far points, under the first prior, each release once."""
+        """Log joint density of the draws, or of the far points, under the first prior; cached per release."""
         key = far, tuple((name, value.shape, value.tobytes()) for name, value in released.items())
         if key not in self._known:
             make = self.first.far.joint if far else self.first.log_joint
@@ -309,7 +314,7 @@ class FarOfMany(FarPoints):
     moved: Floats | None = None
 
     def joint(self, released: Arrays, table: Floats | None = None, every: int = 1) -> tuple[Floats, Floats]:
-        """As of all far points."""
+        """Log joint density under this prior, (point, release) under each hypothesis."""
         assert self.shared is not None
         assert self.moved is not None
         present, out = self.shared.log_joint(released, table, True)
@@ -325,13 +330,13 @@ class PriorOfMany(WeighedPrior):
 
     @property
     def pure(self) -> Floats:
-        """Terms that no release enters, up to the prior's own."""
+        """Terms that do not depend on a release, with the first prior's density in place of this one's."""
         assert self.shared is not None
         return self.shared.first.pure
 
     @property
     def reach(self) -> Reach:
-        """That of the draws of all priors."""
+        """Limits of fit, shared by all priors."""
         assert self.shared is not None
         return self.shared.first.reach
 

@@ -1,10 +1,11 @@
-r"""Averages over draws of the prior weighed by a release, with the tail of the weights smoothed and judged.
+r"""Pareto smoothed importance sampling: prior draws weighted by the likelihood of a release.
 
 .. math::
    E[f(\theta) \mid y] = \sum_i w_i f(\theta_i), \qquad w_i \propto p(y \mid \theta_i), \quad \theta_i \sim p(\theta)
 
-Draws of the prior are in every mode that has a fair share of it, whatever a chain does. What they cannot do is resolve
-a posterior much narrower than the prior: then few weights carry all, as the shape :math:`\hat k` of their tail shows.
+Draws of the prior cover every mode with a fair share of the prior, which a Markov chain may miss. They cannot resolve a
+posterior much narrower than the prior: a few weights then dominate, and the Pareto shape :math:`\hat k` of their tail
+is large.
 
 References
 ----------
@@ -22,22 +23,24 @@ from scipy.special import expit
 Floats = NDArray[np.float64]
 
 LARGEST_KHAT = 0.7
-"""Shape of the tail of the weights beyond which their averages are not to be trusted (Vehtari et al., section 3)."""
+"""Largest Pareto shape k-hat of reliable weights (Vehtari et al., section 3)."""
 SMALLEST_ESS = 200.0
-"""Effective number of draws below which averages over them are not given."""
-_FEWEST = 100  # possible draws below which no tail is fitted
+"""Smallest effective number of draws of reliable weights."""
+# Smallest number of possible draws for a fit of the tail.
+_FEWEST = 100
+# Nats within which two log weights count as equal.
 _SAME = 1e-9
 
 
 @dataclass(frozen=True)
 class Importance:
-    """Smoothed weights of draws of the prior, shape (draw,), and the shape of their tail.
+    """Smoothed importance weights of prior draws, (draw,), and the Pareto shape of their tail.
 
     Parameters
     ----------
-    weights : they add up to 1
-    k_hat : infinite where no tail can be fitted, minus infinite where there is none
-    log_total : log of the sum of the smoothed weights as they were given
+    weights : normalized weights, sum 1
+    k_hat : Pareto shape; infinite if no tail can be fitted, minus infinite if the weights are bounded
+    log_total : log of the sum of the smoothed weights before normalization
     """
 
     weights: Floats
@@ -46,7 +49,7 @@ class Importance:
 
     @classmethod
     def of(cls, log_likelihood: Floats) -> Importance:
-        """From the log likelihood of a release at independent draws of the prior, up to a constant."""
+        """Weights from the log likelihood (draw,) of a release at independent prior draws, up to a constant."""
         weights, possible = np.zeros(log_likelihood.size), np.flatnonzero(log_likelihood > -np.inf)
         if possible.size == 0:
             return cls(weights, np.inf, -np.inf)
@@ -59,27 +62,30 @@ class Importance:
 
     @property
     def ess(self) -> float:
-        """Effective number of draws, Kish's."""
+        """Kish's effective number of draws."""
         square = float((self.weights**2).sum())
         return 1.0 / square if square > 0 else 0.0
 
 
 def _smooth_tail(log_weights: Floats) -> tuple[Floats, float]:
-    """Weights, from their logs of which the largest is 0, with their tail smoothed as far as it can be, and its shape.
+    """Weights with a smoothed tail, and its Pareto shape, from log weights whose maximum is 0.
 
-    The tail is as long as Vehtari et al. have it, the fit of Zhang and Stephens with their prior on its shape.
+    The length of the tail is that of Vehtari et al.; the fit is that of Zhang and Stephens with their prior on the
+    shape.
     """
     weights, n = np.exp(log_weights), log_weights.size
     if n < _FEWEST:
         return weights, np.inf
-    if log_weights.min() > -_SAME:  # a release that tells nothing has weights without a tail
+    # Equal weights (an uninformative release) have no tail.
+    if log_weights.min() > -_SAME:
         return weights, -np.inf
     tail = int(min(0.2 * n, 3.0 * np.sqrt(n)))
     place = np.argpartition(log_weights, -tail - 1)[-tail - 1 :]
     place = place[np.argsort(log_weights[place])]
     top = log_weights[place[1:]]
+    # Many draws share the largest weight: the weights take few values and are bounded, so a Pareto fit has no meaning.
     if top[0] > -_SAME or (top[tail // 4] <= top[0] + _SAME and (top > -_SAME).sum() > 0.1 * tail):
-        return weights, -np.inf  # many draws share the largest weight: of few values, and bounded
+        return weights, -np.inf
     cutoff = weights[place[0]]
     shape, scale = pareto_tail(weights[place[1:]] - cutoff)
     if not np.isfinite(shape):
@@ -92,11 +98,11 @@ def _smooth_tail(log_weights: Floats) -> tuple[Floats, float]:
 
 
 def pareto_tail(excess: Floats) -> tuple[float, float]:
-    """Shape and scale of a generalised Pareto law fitted to excesses (draw,) in ascending order; NaN where it fails.
+    """Shape and scale of a generalised Pareto distribution fitted to ascending excesses (draw,); NaN if it fails.
 
     The empirical Bayes estimate of Zhang and Stephens (2009), "A new and efficient estimation method for the
-    generalized Pareto distribution", Technometrics 51; the shape is drawn to 1/2 by the weight of ten excesses, as in
-    appendix C of Vehtari et al.
+    generalized Pareto distribution", Technometrics 51. The shape is shrunk towards 1/2 with the weight of ten
+    excesses, as in appendix C of Vehtari et al.
     """
     n = excess.size
     grid = 30 + int(np.sqrt(n))
@@ -119,12 +125,12 @@ class Hypotheses:
     Parameters
     ----------
     present, out : P(target = 1) and P(target = 0)
-    spread : standard error of the log odds, of which that of either probability follows
-    k_hat : shape of the tail of the weights, the worse of the two hypotheses
-    ess : effective number of draws, the smaller of the two
-    weights : smoothed weights of the draws under both together, (draw,), adding up to 1
+    spread : Monte Carlo standard error of the log odds
+    k_hat : Pareto shape of the weights, the larger of the two hypotheses
+    ess : effective number of draws, the smaller of the two hypotheses
+    weights : normalized smoothed weights of the draws under both hypotheses together, (draw,)
     chances : P(target = 1 | draw, release), (draw,)
-    log_total : log of the sum of these weights as they were given
+    log_total : log of the sum of these weights before normalization
     """
 
     present: float
@@ -138,13 +144,14 @@ class Hypotheses:
 
     @classmethod
     def of(cls, log_in: Floats, log_out: Floats) -> Hypotheses:
-        r"""From the log weights of draws under each hypothesis, (draw,) each.
+        r"""Posterior from the log weights of draws under each hypothesis, (draw,) each.
 
-        Each evidence is smoothed and judged by itself, so that a hypothesis that few draws speak for is seen to be
-        so. The error is that of the log odds, :math:`\sum_i (w_i^1 / \sum w^1 - w_i^0 / \sum w^0)^2`: what moves both
-        alike does not count.
+        Each evidence has its own smoothing and diagnostics, so that a hypothesis supported by few draws is detected.
+        The squared error is that of the log odds, :math:`\sum_i (w_i^1 / \sum w^1 - w_i^0 / \sum w^0)^2`: errors common
+        to both evidences cancel.
         """
-        if log_in.size == 1:  # nothing is drawn: all latents are summed out
+        # A single "draw" means that all latents are summed out: the answer is exact.
+        if log_in.size == 1:
             with np.errstate(invalid="ignore"):
                 odds = float((log_in - log_out)[0])
             total = float(np.logaddexp(log_in, log_out)[0])
@@ -155,7 +162,8 @@ class Hypotheses:
         given = expit(apart)
         known = apart[~np.isnan(apart)]
         if known.size and (np.ptp(known) < _SAME if np.isfinite(known).all() else (known == known[0]).all()):
-            both = Importance.of(np.logaddexp(log_in, log_out))  # no draw changes the odds: there is no error
+            # The odds are equal at all draws, so they have no Monte Carlo error.
+            both = Importance.of(np.logaddexp(log_in, log_out))
             chances = float(expit(known[0])), float(expit(-known[0]))
             return cls(*chances, 0.0, both.k_hat, both.ess, both.weights, given, both.log_total)
         inside, outside = Importance.of(log_in), Importance.of(log_out)
@@ -174,5 +182,5 @@ class Hypotheses:
 
     @property
     def reliable(self) -> bool:
-        """True where the draws carry the answer: an exact one needs them only to reach the release at all."""
+        """True if the weights are reliable by `LARGEST_KHAT` and `SMALLEST_ESS`; always true for an exact answer."""
         return bool(self.k_hat <= LARGEST_KHAT and self.ess >= SMALLEST_ESS)

@@ -1,8 +1,8 @@
-"""The latents of a model that are summed out, and those that are drawn.
+"""Partition of a model's latents into those that are summed out and those that are drawn.
 
-Discrete latents are summed out, component by component. One without a largest value is cut where its law has next to
-nothing left at any draw of what it depends on. The largest of them are drawn like the continuous ones where a component
-has too many states, the target's own last; so is one whose values are not known or too many.
+Discrete latents are summed out, component by component. A latent without a largest value is cut where its mass is
+negligible at every draw of its parents. If a component has too many states, its largest latents are drawn like
+continuous ones, those that the target reads last. A latent with unknown or too many values is drawn too.
 """
 
 from __future__ import annotations
@@ -33,32 +33,34 @@ from .latent_draws import number_shape
 from .prior_predictive import PriorPredictive
 
 LARGEST_STATES = 200_000
-"""States of a component beyond which, in a model with continuous latents, its largest latent is drawn and no longer
-summed out."""
+"""Largest number of states of a component in a model with continuous latents; above it, its largest latent is drawn."""
 LARGEST_JOINT = 2_000_000
 """As `LARGEST_STATES`, in a model whose latents are all discrete."""
 LARGEST_MET = 20_000
-"""As `LARGEST_STATES`, for states that are evaluated for every draw."""
+"""As `LARGEST_STATES`, for the states that must be evaluated for every draw."""
 LARGEST_MIXED = 200
-"""As `LARGEST_STATES`, where every pair of draw and release is evaluated: a release reads a drawn discrete latent."""
-_SHORTEST, _LONGEST = 32, 1024  # values of a latent that has no largest one
+"""As `LARGEST_MET`, if a release depends on a drawn discrete latent: every pair of draw and release is evaluated."""
+# First and largest number of values of a latent without a largest one.
+_SHORTEST, _LONGEST = 32, 1024
 _DRAWS, _AT_ONCE, _SEED = 4000, 500, 45
-_ROUNDING = 1e-9  # mass by which a law may fall short of one by rounding
+# The probabilities of a distribution may fall short of one by as much through rounding.
+_ROUNDING = 1e-9
+# Log probability below which a value at the end is dropped.
 _NOTHING = np.log(1e-15)
 
 
 @dataclass(frozen=True)
 class Parted:
-    """A model whose latents are parted.
+    """Model with its latents partitioned into drawn and summed ones.
 
     Parameters
     ----------
-    given : the model, with the discrete latents that are drawn among the continuous ones
-    components : of the others, and of sums of them that stand for these; those that meet a drawn latent first
-    met : number of states of the latents of each component that meet a drawn one
+    given : the model; its `continuous` includes the discrete latents that are drawn
+    components : components of the summed latents and of their sums; latents that share a term with a drawn one first
+    met : number of states of each component over the latents that share a term with a drawn one
     terms, target : graphs
-    totals : the sums
-    cut : latents without a largest value
+    totals : sums of latents that replace these latents
+    cut : names of latents with a truncated support
     """
 
     given: Conditioned
@@ -77,7 +79,7 @@ class Parted:
         target: TensorVariable,
         support: Mapping[str, ArrayLike],
     ) -> Parted:
-        """Part the latents of a model; the last list of terms is that of its joint log density."""
+        """Partition the latents of a model; the last list of terms is that of its joint log density."""
         supports, cut = _supports(given, dict(support))
         gone: list[str] = []
         sizes = {name: math.prod(float(len(axis)) for axis in axes) for name, (_, axes) in supports.items()}
@@ -86,14 +88,15 @@ class Parted:
         while large:
             gone.append(min(large, key=lambda name: (given.latents[name] in read, -sizes[name])))
             parted, large = cls._summing(given, terms, target, {n: v for n, v in supports.items() if n not in gone})
-        for name in gone[-2::-1]:  # the last has made room for some of those before it
+        # Greedy removal can take out too many: drawing the last latent may leave room for some of those before it.
+        for name in gone[-2::-1]:
             fewer = [other for other in gone if other != name]
             wider, large = cls._summing(given, terms, target, {n: v for n, v in supports.items() if n not in fewer})
             parted, gone = (parted, gone) if large else (wider, fewer)
         return replace(parted, cut=cut)
 
     def ends(self) -> list[NDArray[np.bool_]]:
-        """States of every component in which a latent that is cut may be at its largest value."""
+        """Masks (state,) per component of the states in which a truncated latent may be at its largest value."""
         grid = self.components.grid
         masks = [np.zeros(size, dtype=bool) for size in self.components.sizes]
         names = [name for name, axes in grid.axes.items() for _ in axes]
@@ -115,7 +118,7 @@ class Parted:
         target: TensorVariable,
         supports: Mapping[str, tuple[tuple[int, ...], list[Any]]],
     ) -> tuple[Parted, list[str]]:
-        """The latents that have these values summed out, and those in a component with too many states."""
+        """Partition that sums out the latents with these supports, and the latents of a component that is too large."""
         latents = {name: value for name, value in given.latents.items() if name in supports}
         drawn = given.continuous | {name: value for name, value in given.latents.items() if name not in supports}
         grid = Grid.over({name: supports[name] for name in latents})
@@ -142,7 +145,7 @@ class Parted:
 def _supports(
     given: Conditioned, support: dict[str, ArrayLike]
 ) -> tuple[dict[str, tuple[tuple[int, ...], list[Any]]], frozenset[str]]:
-    """Shape and values of the cells of every discrete latent that has few enough of them; and which of them are cut."""
+    """Supports of the discrete latents whose values can be listed, and the names of those that are truncated."""
     supports, known = {}, set(support)
     for name in given.latents:
         rv = given.model[name]
@@ -156,11 +159,11 @@ def _supports(
 
 
 def _cut_values(given: Conditioned, name: str, start: int) -> NDArray[np.int64]:
-    """Values of a latent from its smallest one, up to where its law has next to nothing left at draws of the prior.
+    """Truncated support of a latent: values with non-negligible mass at some prior draw of its parents.
 
     Raises
     ------
-    ValueError : there are too many of them, or the law cannot be drawn
+    ValueError : the support is too long, or the parents cannot be drawn
     """
     rv = given.model[name]
     tail = Tail.of(rv, number_shape(rv), given.moving)
@@ -183,7 +186,7 @@ def _cut_values(given: Conditioned, name: str, start: int) -> NDArray[np.int64]:
 
 
 def _needed(tail: Tail, parents: list[NDArray[Any]], values: NDArray[np.int64]) -> int:
-    """Number of values up to where the law has next to nothing left; that of all where it still has."""
+    """Number of leading values with all non-negligible mass; `values.size` if more mass lies beyond."""
     log_p = tail.table(parents, values, len(parents[0]) if parents else 1)
     with np.errstate(invalid="ignore"):
         lack = -np.expm1(logsumexp(log_p, axis=1))

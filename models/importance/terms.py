@@ -1,10 +1,11 @@
-r"""The log density of a model at many draws, states and releases at once, each term over no more than it reads.
+r"""Log density of a model at many draws, states and releases at once.
 
 .. math:: \log p(\theta, s, y) = \sum_c a_c(\theta, s_c) + b_c(s_c) + \ell_c(s_c, y) + m_c(\theta, s_c, y)
 
-:math:`\theta` are latents that are drawn, :math:`s_c` the joint states of the others that belong to one component: see
-`Components`. Sums over states are taken component by component and multiplied. The states of a component form a table
-(met, apart): latents that meet a drawn one in some term, by all others; a and m are over the former only.
+:math:`\theta` are the latents that are drawn, :math:`s_c` the joint states of the summed latents of component c (see
+`Components`). Sums over states factor over components. The states of a component form a table (met, apart): latents
+that share a term with a drawn latent, by all others; a and m depend on the former only. Each term is evaluated over the
+axes that it reads.
 """
 
 from __future__ import annotations
@@ -33,24 +34,24 @@ _CACHED = 2**16
 
 @dataclass(frozen=True)
 class Terms:
-    """The compiled terms of a model, its latents parted into those drawn and those summed out.
+    """Compiled terms of a model whose latents are either drawn or summed out.
 
     Parameters
     ----------
     given : the model; `continuous` has the value variables of all drawn latents, `latents` those of all summed ones
     slots : the released variables
-    states : states of every component of the summed latents, (met, apart) in this order
-    met : states of the latents of each that meet a drawn one
-    totals : sums of latents that stand in the components in place of these
-    pure : compiled terms that a drawn latent enters and no release, and of these the log prior of the latents
-    own : compiled log prior of the latents that no drawn one enters
-    groups : compiled terms by the releases they take as known: none, those that are settled, and all
-    one : compiled; whether the target is 1: (draw or 1, row)
-    one_reads_draws : whether the target reads a drawn latent
-    component : number of the component that the target reads
-    ends : states of each component in which a latent without a largest value may be where it is cut
-    back : compiled; drawn latents on their own scale from their values and the states of the others
-    smooth : terms that a drawn latent enters: of the joint density, and of what is known without the release
+    states : states of every component of the summed latents, in the order (met, apart)
+    met : states over the latents of each component that share a term with a drawn latent
+    totals : sums of latents that replace these latents in the components
+    pure : compiled terms with a drawn latent and no release; and the part of these that is the log prior of the latents
+    own : compiled log prior of the latents, terms without a drawn latent
+    groups : compiled terms by the released variables that are conditioned on: none, the settled ones, or all
+    one : compiled value of the target, (draw or 1, row)
+    one_reads_draws : whether the target depends on a drawn latent
+    component : number of the component that the target depends on
+    ends : masks of the states of each component in which a truncated latent may be at its largest value
+    back : compiled drawn latents on their own scale, from their value variables and the states of the others
+    smooth : graphs of terms with a drawn latent: of the joint density, and of the density without the release
     """
 
     given: Conditioned
@@ -72,7 +73,7 @@ class Terms:
     def of(
         cls, given: Conditioned, target: str | None, support: Mapping[str, ArrayLike], settled: Sequence[str] = ()
     ) -> Terms:
-        """Compile; `settled` are releases that already count as known before the others. Without a target none is 1."""
+        """Compile; `settled` are releases that count as known before the others. Without a target, the target is 0."""
         graph = pt.constant(np.int64(0)) if target is None else given.values_of(target)
         if graph.ndim:
             raise ValueError(f"target {target!r} must be one number, 0 or 1, it has {graph.ndim} dimensions")
@@ -109,17 +110,17 @@ class Terms:
         )
 
     def table(self, released: Mapping[str, NDArray[Any]]) -> Floats:
-        """Terms that no drawn latent enters, of releases (release, *shape) by name: (state, release)."""
+        """Terms without a drawn latent, (state, release), for releases (release, *shape) by name."""
         group = self.groups[tuple(released)]
         return group.table([released[name][None] for name in group.names])
 
     def by_component(self, table: Floats) -> list[Floats]:
-        """A table (state, release) as one (met, apart, release) for each component."""
+        """Split a table (state, release) into one array (met, apart, release) per component."""
         pairs = zip(self.states.slices, self.met.sizes, strict=True)
         return [table[own].reshape(size, -1, table.shape[1]) for own, size in pairs]
 
     def met_table(self, table: Floats) -> Floats:
-        """A table (state, 1) of one release summed over the states apart, (row, component); nothing in unused rows."""
+        """A table (state, 1) summed over `apart`, (row, component), in logs; unused rows are minus infinity."""
         by_component = np.full((max(self.met.sizes), len(self.met.sizes)), -np.inf)
         for c, part in enumerate(self.by_component(table)):
             by_component[: part.shape[0], c] = logsumexp(part[..., 0], axis=1)
@@ -132,9 +133,13 @@ class Terms:
 
         Parameters
         ----------
-        point : what takes the place of the drawn latents and of the releases
+        point : replacements of the drawn latents and of the releases
         table : `met_table` of the release
-        joint : whether with the release, or what is known without it
+        joint : whether the density includes the release
+
+        Returns
+        -------
+        Scalar graph, in nats.
         """
         graphs, summed = self.met.components.columns(self.smooth[0 if joint else 1])
         states = {v: pt.constant(s.astype(v.dtype)) for v, s in self.met.by_variable.items()}
@@ -146,21 +151,21 @@ class Terms:
         return pt.logsumexp(density[:, self._summed], axis=0).sum()
 
     def _met_numbers(self, one: PlacedTotal) -> NDArray[np.int64]:
-        """Number of a sum's value in every state met of its component."""
+        """Index of a sum's value in every `met` state of its component."""
         return one.numbers[:: self.states.sizes[one.component] // self.met.sizes[one.component]]
 
     @property
     def _summed(self) -> list[int]:
-        """Components that are summed over: all but those of latents that a sum stands for."""
+        """Components to be summed over: all except those of latents replaced by a sum."""
         leaves = {leaf for one in self.totals for leaf in one.leaves}
         return [c for c in range(len(self.met.sizes)) if c not in leaves]
 
     def _leaf_weights(self, one: PlacedTotal, at: Floats, tables: Sequence[Floats]) -> list[Floats]:
-        """Log weights (draw, state) of the latents that are added up, from terms (draw, state, release or 1)."""
+        """Log weights (draw, state) of the latents in a sum, from terms (draw, state, release or 1)."""
         return [at[:, self.met.slices[leaf], 0] + tables[leaf][:, 0, 0] for leaf in one.leaves]
 
     def _with_totals(self, at: Floats, tables: Sequence[Floats]) -> Floats:
-        """Terms (draw, state, release or 1) with the laws of the sums in the states of these."""
+        """Terms (draw, state, release or 1) with the log mass of every sum added to the states of its component."""
         log_terms = at.copy() if self.totals else at
         for one in self.totals:
             law = one.total.law(self._leaf_weights(one, at, tables))
@@ -169,11 +174,11 @@ class Terms:
 
     @property
     def knows_more(self) -> bool:
-        """True where side data or potentials are known beside the release."""
+        """True if the model has side data or potentials that do not depend on the release."""
         return self.pure[0] is not self.pure[1]
 
     def base(self, draws: Sequence[NDArray[Any]], far: bool = False) -> Floats:
-        """Log prior density of every draw, its summed latents summed out: (draw,)."""
+        """Log prior density (draw,) of every draw, with the summed latents summed out."""
         own = self.pure[1](draws, len(draws[0]) if draws else 1, far)[..., None]
         tables = self.by_component(self.own.table([]))
         own, total = self._with_totals(own, tables)[..., 0], np.zeros(len(own))
@@ -191,7 +196,7 @@ class Terms:
         pure: Floats | None = None,
         table: Floats | None = None,
     ) -> Arrays:
-        """Every latent on its own scale, given one release: those drawn, and draws of the others given them."""
+        """Every latent on its own scale given one release: the drawn ones, and conditional draws of the summed ones."""
         group = self.groups[tuple(row)]
         pure = self.pure[0](draws, size) if pure is None else pure
         table = self.table({name: value[None] for name, value in row.items()}) if table is None else table
@@ -222,11 +227,11 @@ class Terms:
 
     @property
     def is_cut(self) -> bool:
-        """True where a latent without a largest value is summed out."""
+        """True if a latent with a truncated support is summed out."""
         return any(mask.any() for mask in self.ends)
 
     def at_end(self, draws: Sequence[NDArray[Any]], row: Mapping[str, NDArray[Any]], table: Floats) -> Floats:
-        """Probability (draw,) that a latent without a largest value is where it is cut, given draws and one release."""
+        """Probability (draw,) that a truncated latent is at its largest value, given draws and one release."""
         group, parts, inside = self.groups[tuple(row)], self.by_component(table), np.ones(1)
         pure = self.pure[0](draws, len(draws[0]) if draws else 1, True)
         at = self._with_totals(group.at(draws, pure, [row[n][None, None] for n in group.names], True), parts)[..., 0]
@@ -239,7 +244,7 @@ class Terms:
         return np.asarray(1.0 - inside)
 
     def is_one(self, draws: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
-        """Mask of the target being 1 in its component's states: (1, met, apart); (draw, met, 1) if it reads draws."""
+        """Mask of the states with target 1: (1, met, apart); (draw, met, 1) if the target depends on draws."""
         (values,) = self.one(*(d[:, None] for d in draws))
         if not np.isin(values, (0, 1)).all():
             raise ValueError(f"target must be 0 or 1, it takes the values {np.unique(values)[:10].tolist()}")
@@ -260,9 +265,9 @@ class Terms:
         table: Floats | None = None,
         far: bool = False,
     ) -> tuple[Floats, Floats]:
-        """Log joint density of every draw and release with the target 1, and with it 0: (draw, release) each.
+        """Log joint density (draw, release) with target 1, and with target 0.
 
-        Draws that are `far` out may have a density that is no number; it counts as zero.
+        With `far`, an undefined density counts as zero.
         """
         one, group = self.is_one(draws), self.groups[tuple(released)]
         data = [released[name][None] for name in group.names]
@@ -295,7 +300,7 @@ class Terms:
 
 
 def _sum_over(at: Floats, states: Floats) -> Floats:
-    """Log of the sum over states of exp(at (draw, state) + states (state,)): (draw,), few draws at a time."""
+    """Log of the sum over states of exp(at (draw, state) + states (state,)): (draw,), by blocks of draws."""
     if at.shape[1] == 1:
         return np.asarray(at[:, 0] + states)
     log_sums, width = np.empty(len(at)), max(1, _CACHED // at.shape[1])
@@ -321,7 +326,8 @@ def _summed_over_states(at: Floats, states: Floats) -> Floats:
     row_top, top = (np.maximum(x.max(axis=axis), -1e300) for x, axis in ((rows, 1), (states, 0)))
     with np.errstate(divide="ignore"):
         log_sums = np.log(np.exp(rows - row_top[:, None]) @ np.exp(states - top)) + row_top[:, None] + top
-    lost = row_top.max() + top + _UNDERFLOW  # what a product of exponentials cannot tell from zero
+    # The matrix product underflows below `lost`; columns whose relevant entries are near it are summed in logs instead.
+    lost = row_top.max() + top + _UNDERFLOW
     for i in np.flatnonzero(log_sums.max(axis=0) - _NEGLIGIBLE < lost):
         with np.errstate(divide="ignore"):
             log_sums[:, i] = logsumexp(rows + states[:, i], axis=1)
@@ -342,18 +348,19 @@ def _sum_over_each(at: Floats, states: Floats) -> Floats:
 
 
 def _one_of_each(log_weights: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
-    """One index from each row of unnormalised log weights."""
+    """Draw one index per row of unnormalised log weights."""
     cumulative = np.cumsum(np.exp(log_weights - log_weights.max(axis=1, keepdims=True)), axis=1)
     threshold = rng.random(len(cumulative)) * cumulative[:, -1]
     return np.asarray((cumulative <= threshold[:, None]).sum(axis=1), dtype=np.int64)
 
 
 def _several(log_weights: Floats, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Indices drawn from one list of unnormalised log weights."""
+    """Draw `size` indices from one vector of unnormalised log weights."""
     cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
     place = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
     return np.asarray(place, dtype=np.int64)
 
 
 _UNDERFLOW = np.log(1e-290)
-_NEGLIGIBLE = 40.0  # nats below the largest draw's weight at which a draw has no say
+# Nats below the largest draw's weight at which a draw is negligible.
+_NEGLIGIBLE = 40.0

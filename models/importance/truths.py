@@ -1,8 +1,8 @@
-"""Releases of a model under a truth: named latents are held at their values, all others drawn given these.
+"""Releases of a model under a truth, which fixes some latents, by likelihood weighting.
 
-Worlds are drawn with the named latents held at their values, and kept by the probability of these values, of the side
-data observed in the model and of its potentials: likelihood weighting. All of them are inside the supports that the
-latents' transforms leave.
+Worlds (joint draws of all variables) are drawn with the named latents held at their values. Their weights are the
+probability of these values and of the side data, times the model's potentials. Draws outside the range of a latent's
+transform are excluded.
 """
 
 from __future__ import annotations
@@ -24,26 +24,30 @@ from adversary.models.enumeration import check_truth, sum_terms
 from .latent_draws import outside_support
 from .prior_predictive import PriorPredictive
 
-_WORLDS = 4  # worlds drawn for each release that is wanted
+# Worlds per release wanted, in each try.
+_WORLDS = 4
 _TRIES = 50
-_FEWEST = 0.5  # effective number of worlds, for each release that is wanted
-_FEWEST_PROBED, _CELLS_PROBED = 400, 2**22  # worlds of the first tries, and their rows of side data
-_FIRST, _SLACK = 3, 4.0  # tries after which nothing is drawn on where even four times as fast would not do
+# Smallest effective number of worlds per release wanted.
+_FEWEST = 0.5
+# Worlds of the first tries, and their cells of side data.
+_FEWEST_PROBED, _CELLS_PROBED = 400, 2**22
+# After _FIRST tries the loop stops if even _SLACK times the current yield would not suffice.
+_FIRST, _SLACK = 3, 4.0
 
 
 class RareTruth(ValueError):
-    """A truth that too few worlds drawn from the prior agree with."""
+    """Error for a truth with too small an effective number of prior draws."""
 
 
 def releases_of_worlds(
     model: pm.Model, truth: Mapping[str, Any], released: Sequence[str], draws: int, rng: np.random.Generator
 ) -> dict[str, NDArray[Any]]:
-    """Releases of a truth that the prior does not hold too rare, as `releases_under` takes and returns them.
+    """Releases under a truth that is not too rare under the prior; parameters and result as in `releases_under`.
 
     Raises
     ------
-    ValueError : a name that is neither latent nor deterministic, a value of another shape
-    RareTruth : the model rules the truth out, or holds it too improbable to draw
+    ValueError : a name that is neither latent nor deterministic, or a value of the wrong shape
+    RareTruth : the truth is impossible, or too improbable to draw, under the model
 
     Examples
     --------
@@ -60,7 +64,8 @@ def releases_of_worlds(
     worlds = PriorPredictive.of(model, (), graphs, held={model[n]: v for n, v in held.items()})
     parts: list[dict[str, NDArray[Any]]] = []
     rows = sum(int(rv.size.eval()) for rv in model.observed_RVs)
-    few = min(_WORLDS * draws, max(_FEWEST_PROBED, _CELLS_PROBED // max(rows, 1)))  # before many rows are read
+    # The first tries are small if side data have many rows: a hopeless truth is then refused cheaply.
+    few = min(_WORLDS * draws, max(_FEWEST_PROBED, _CELLS_PROBED // max(rows, 1)))
     for tries in range(1, _TRIES + 1):
         drawn, _ = worlds.draw(few if tries <= _FIRST else _WORLDS * draws, rng)
         parts.append(drawn)
@@ -87,7 +92,7 @@ def releases_given(
     released: Sequence[str],
     rng: np.random.Generator,
 ) -> dict[str, NDArray[Any]]:
-    """Releases of draws of all latents, one of each, in their order.
+    """Draw one release for each joint draw of all latents, in order.
 
     Parameters
     ----------
@@ -110,7 +115,7 @@ def releases_given(
 
 
 class _InOrderRV(RandomVariable):
-    """0, 1, 2, ... below a number where many are drawn at once, one at random otherwise: which draw a release is of."""
+    """Index of the draw that a release belongs to: 0, 1, 2, ... in a vectorized draw, otherwise one at random."""
 
     name = "in_order"
     signature = "()->()"
@@ -124,7 +129,7 @@ class _InOrderRV(RandomVariable):
 
 
 class _InOrder(Discrete):
-    """`_InOrderRV` as a law of PyMC."""
+    """`_InOrderRV` as a PyMC distribution."""
 
     rv_op = _InOrderRV()
 
@@ -132,14 +137,14 @@ class _InOrder(Discrete):
 def _held_and_awaited(
     model: pm.Model, truth: Mapping[str, Any], released: Sequence[str]
 ) -> tuple[dict[str, TensorVariable], dict[str, NDArray[Any]]]:
-    """Latents to hold, and deterministics to wait for."""
+    """Latents to hold fixed, and deterministics that draws must match."""
     values, awaited = check_truth(model, truth, released)
     held = {name: pt.constant(value, dtype=value.dtype) for name, value in values.items()}
     return held, awaited
 
 
 def _log_weight(model: pm.Model, held: Mapping[str, TensorVariable], released: Sequence[str]) -> TensorVariable:
-    """Log probability of what is held and of the side data, and the potentials, given the rest."""
+    """Log weight of a world: log probability of held latents and side data given the rest, plus potentials."""
     released_rvs = {model[name] for name in released}
     terms = [pm.logp(model[name], value, warn_rvs=False) for name, value in held.items()]
     terms += [outside_support(model, model[name], value) for name, value in held.items()]
@@ -160,7 +165,7 @@ def _weights(worlds: Mapping[str, NDArray[Any]], awaited: Mapping[str, NDArray[A
 
 
 def _resample(weights: NDArray[np.float64], draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Worlds by their weights, in random order; each once where all weigh the same."""
+    """Indices of worlds resampled by weight, in random order; without replacement if the weights are equal."""
     weighted = np.flatnonzero(weights)
     if np.ptp(weights[weighted]) < 1e-12 and weighted.size >= draws:
         return rng.permutation(weighted)[:draws]

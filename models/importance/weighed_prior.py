@@ -4,10 +4,10 @@ r"""Posteriors of a target for many releases from one set of draws of the prior.
    P(t = 1 \mid y) = \frac{\sum_i \sum_{s : t = 1} p(\theta_i, s, y) / p(\theta_i)}
                           {\sum_i \sum_s p(\theta_i, s, y) / p(\theta_i)}, \qquad \theta_i \sim p(\theta)
 
-Discrete latents s are summed out as far as there are not too many of their states; the others are drawn with the
-continuous ones. The draws serve every release, and what they do not reach is said to be so: a release is given no
-number if the tail of its weights is heavy, if few draws carry them, or if even the best draw explains it badly: see
-`reach`. Before that, draws of a proposal nearer to the release are tried: see `refinement`.
+Discrete latents s are summed out unless their states are too many; the others are drawn with the continuous ones. The
+same draws serve every release. A release is reported as unreliable if the tail of its weights is heavy, if the
+effective number of draws is small, or if even the best draw fits badly (see `reach`). Before that, draws of a refined
+proposal are tried (see `refinement`).
 """
 
 from __future__ import annotations
@@ -35,43 +35,44 @@ Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 
 DRAWS = 10_000
-"""Draws of the prior that are weighed."""
+"""Default number of prior draws."""
 FEWEST = 200
-"""Effective number of these draws below which what is known beside the release leaves too few of them."""
+"""Smallest effective number of draws for an estimate of the prior of the target."""
 ENOUGH = 2000
-"""Effective number of draws of each hypothesis with which a rare one is known well enough."""
+"""Sufficient effective number of draws of each hypothesis."""
 MOST_PRIOR_DRAWS = 5_000_000
-"""Draws of the prior beyond which nobody is told to take more."""
+"""Largest number of prior draws that an error message recommends."""
 _REFERENCE = 512
-"""Releases drawn from the prior, to see how well draws explain releases of their own."""
+"""Number of releases drawn from the prior predictive distribution, to calibrate the limits of fit."""
 _CELLS_AT_ONCE = 2**22
-_LARGEST_GRID_CELLS = 2**25  # draws times states that they meet
+# Largest number of draws times states that are evaluated for every draw.
+_LARGEST_GRID_CELLS = 2**25
 _FEWEST_DRAWS = 1000
 _AT_END = 100
-"""Draws that show how probable the ends of summed values are."""
+"""Number of draws used to estimate the probability at the ends of truncated supports."""
 _REFINED = 4000
-"""Draws of a better proposal."""
+"""Number of draws per stage of a refined proposal."""
 _UNDRAWABLE = "the model's latents cannot be drawn from their prior ({}): give every latent a proper law"
 
 
 @dataclass(frozen=True)
 class WeighedPrior:
-    """Draws of a model's latents from its prior, and its terms at them.
+    """Draws of a model's latents from its prior or a proposal, and the model's compiled terms.
 
     Parameters
     ----------
-    model : with its release left free
+    model : the model with its release left free
     terms : its compiled terms
     values : draws (draw, *shape) of the latents that are not summed out, on the scale of the model's value variables
-    log_prior, log_density : log density of the draws under the prior, and as they were made, (draw,)
-    rng : seed of the releases that draws are compared on
+    log_prior, log_density : log density of the draws under the prior, and under their proposal, (draw,)
+    rng : seed of the releases that calibrate the limits of fit
     far : points far from the draws of the prior
-    log_share : log of the share of the latents' laws that their transforms leave
-    lost : share of the prior that no draw stands for, because numbers round to the end of a support
-    again : draws the same prior again, with other values of latents without a finite support
-    proposal : what made the draws, None for the prior
-    known : whether the draws are given what is known beside the release, their density known up to a constant
-    worked_out : `pure`, where it is known already
+    log_share : log prior mass within the range of the latents' transforms
+    lost : share of the prior lost because draws round to the end of a support
+    again : function from longer supports, by name, to the same prior with these supports
+    proposal : proposal of the draws, None for the prior
+    known : whether the draws are posterior draws given the side data, with a density known up to a constant
+    worked_out : `pure`, if it is known already
     """
 
     model: pm.Model
@@ -103,7 +104,7 @@ class WeighedPrior:
 
         Raises
         ------
-        ValueError : an improper prior, a target that is not 0 or 1 or reads the release
+        ValueError : an improper prior, or a target that has values other than 0 and 1 or depends on the release
         """
         given = condition(model, observed, continuous=True)
         terms = Terms.of(given, target, support or {}, settled)
@@ -128,19 +129,19 @@ class WeighedPrior:
 
     @cached_property
     def pure(self) -> Floats:
-        """Terms of the density at the draws that no release enters, (draw, met)."""
+        """Terms of the density at the draws that do not depend on a release, (draw, met)."""
         if self.worked_out is not None:
             return self.worked_out
         return self.terms.pure[0](self.values, len(self.log_prior))
 
     @cached_property
     def latents(self) -> Arrays:
-        """Some draws of every latent on its own scale, given what is known beside the release."""
+        """Some draws of every latent on its own scale, given the side data."""
         return self.prior_draws(_REFERENCE, np.random.default_rng(self.rng))
 
     @cached_property
     def reference(self) -> Arrays:
-        """Releases of these draws, (release, *shape), to see how well draws explain releases of their own."""
+        """Releases (release, *shape) of the draws `latents`, to calibrate the limits of fit."""
         released = self.terms.given.released
         try:
             drawn = releases_given(self.model, self.latents, list(released), np.random.default_rng(self.rng))
@@ -149,7 +150,7 @@ class WeighedPrior:
         return {name: drawn[name].astype(value.dtype) for name, value in released.items()}
 
     def before(self, settled: Mapping[str, NDArray[Any]] | None = None) -> tuple[float, float]:
-        """P(target = 1) before the release, given those settled, and its error: Monte Carlo, and what is lost."""
+        """P(target = 1) before the release, given those settled, and its error: Monte Carlo error and lost mass."""
         sample = self.held(settled)
         if not sample.weights.any():
             raise ValueError("what is published exactly is impossible under the model")
@@ -160,11 +161,11 @@ class WeighedPrior:
 
     @cached_property
     def sees_both(self) -> bool:
-        """False where the target is computed from what is drawn, and is the same in all draws: its prior is unknown."""
+        """False if the target depends on drawn latents and is the same in all draws: its prior is then unknown."""
         return not self.terms.one_reads_draws or 0.0 < self.held().present < 1.0
 
     def _too_few(self, answer: Hypotheses, known: bool) -> str:
-        """Message of too few draws, and the remedy."""
+        """Message for too few draws, with the remedy."""
         size = self.log_prior.size
         if known:
             return (
@@ -184,16 +185,16 @@ class WeighedPrior:
         )
 
     def held(self, settled: Mapping[str, NDArray[Any]] | None = None) -> Hypotheses:
-        """The adversary's hypotheses about the target before the release."""
+        """Distribution of the target before the release, given the side data and exact releases `settled`."""
         return self.held_sample({n: v[:1] for n, v in (settled or {}).items()}).answer
 
     def held_sample(self, settled: Arrays | None = None) -> Sample:
-        """`held` as a sample given the side data and the exact releases `settled`, (1, *shape) by name."""
+        """Weighted draws given the side data and the exact releases `settled`, (1, *shape) by name."""
         return self._held_given(settled) if settled else self._held
 
     @cached_property
     def _held(self) -> Sample:
-        """`held_sample` of nothing settled."""
+        """`held_sample` given the side data only, cached."""
         return self._held_given(None)
 
     def _held_given(self, settled: Arrays | None) -> Sample:
@@ -211,7 +212,7 @@ class WeighedPrior:
         rng: Seed | Sequence[np.random.SeedSequence] = None,
         refine: bool = True,
     ) -> Iterator[Sample]:
-        """One release after another: the draws weighed by it, or those of a better proposal where they do not do."""
+        """Yield a sample per release: the draws weighted by it, or those of a refined proposal if these are poor."""
         released = self.batched(observed)
         size = next(iter(released.values())).shape[0]
         seeds = rng if isinstance(rng, Sequence) else blocks.seed_sequence(rng).spawn(size)
@@ -238,7 +239,7 @@ class WeighedPrior:
                 yield self._with_cut(sample, row)
 
     def _with_cut(self, sample: Sample, row: Arrays) -> Sample:
-        """A sample that says how probable the ends of the values are that it sums over, from some of its draws."""
+        """Sample with `cut`, the probability at the ends of truncated supports, estimated from some of its draws."""
         if not sample.answer.weights.any() or not self.terms.is_cut:
             return sample
         place = _systematic(sample.answer.weights, _AT_END, np.random.default_rng(self.rng))
@@ -247,12 +248,12 @@ class WeighedPrior:
 
     @property
     def is_smooth(self) -> bool:
-        """True where something is drawn, and all of it continuous."""
+        """True if some latent is drawn, and all drawn latents are continuous."""
         return bool(self.values) and all(value.dtype.kind == "f" for value in self.values)
 
     @property
     def may_be_refined(self) -> bool:
-        """True where all that is drawn is continuous, and not too much."""
+        """True if all drawn latents are continuous, with at most `LARGEST_DIMENSION` cells."""
         return self.is_smooth and stacked(self.values).shape[1] <= LARGEST_DIMENSION
 
     def _refine(
@@ -264,7 +265,7 @@ class WeighedPrior:
         guide: Worlds | None,
         rng: np.random.Generator,
     ) -> Sample:
-        """Draws of mixtures around those of the prior that are near to one release; `far` as `FarPoints` has it."""
+        """Sample of a refined proposal for one release; `far` is the log joint density of the far points."""
         released = {name: value[None] for name, value in row.items()}
         population = self.population(released, table, log_joint, _is_reliable, _REFINED, rng, guide)
         both, answer = np.logaddexp(*population.log_joint), Hypotheses.of(*population.log_weights)
@@ -285,8 +286,11 @@ class WeighedPrior:
         pilot: int | None = None,
         pure: Floats | None = None,
     ) -> Worlds:
-        """Draws of better proposals for one release, (1, *shape) by name, from these draws and their log joint density
-        under each hypothesis, and at first from those of a guide; with `pure` of all draws if it is given."""
+        """Draws of refined proposals for one release, (1, *shape) by name; see `refine`.
+
+        The first mixture is fitted to these draws, with their log joint density under each hypothesis, and to `guide`.
+        With `pure`, the terms of all draws are collected too.
+        """
 
         def density(points: Floats) -> tuple[Floats, Floats, Floats, Floats]:
             values = self.split(points)
@@ -307,40 +311,40 @@ class WeighedPrior:
         return unstacked(points, self.values)
 
     def draws_of(self, sample: Sample, row: Arrays, size: int, rng: np.random.Generator) -> Arrays:
-        """Draws (draw, *shape) of every latent on its own scale given one release, by a sample's weights."""
+        """Draws (draw, *shape) of every latent on its own scale given one release, resampled by a sample's weights."""
         return self.draws_and_chances(sample, row, size, rng)[0]
 
     def draws_and_chances(
         self, sample: Sample, row: Arrays, size: int, rng: np.random.Generator
     ) -> tuple[Arrays, Floats]:
-        """(draws as `draws_of` returns them, P(target = 1 | latents not summed out, release) of each, (draw,))."""
+        """Draws as in `draws_of`, and P(target = 1 | latents not summed out, release) in each, (draw,)."""
         place = rng.permutation(_systematic(sample.answer.weights, size, rng))
         values = [value[place] for value in sample.values]
         pure = None if sample.pure is None else sample.pure[place]
         return self.terms.latents(values, row, rng, size, pure, sample.table), sample.answer.chances[place]
 
     def prior_draws(self, size: int, rng: np.random.Generator) -> Arrays:
-        """Draws of every latent given what is known beside the release, (draw, *shape)."""
+        """Draws (draw, *shape) of every latent given the side data."""
         return self.draws_of(self.known_sample(), {}, size, rng)
 
     def known_sample(self) -> Sample:
-        """`held_sample` of which latents are drawn: ValueError where there is nothing to draw."""
+        """Weighted draws given the side data, without diagnostics of fit; ValueError for impossible side data."""
         held = self.held()
         if not held.ess > 0:
             raise ValueError("what the model knows beside the release is impossible under its prior")
         return Sample(self.values, self.pure, self.terms.table({}), held, np.inf)
 
     def batched(self, observed: Mapping[str, ArrayLike]) -> Arrays:
-        """Releases (release, *shape) as the model's variables hold them, checked."""
+        """Releases as checked arrays (release, *shape) of the model's dtypes."""
         return {slot.name: slot.batch(observed[slot.name])[0][0] for slot in self.terms.slots}
 
     def at_first_draws(self, released: Mapping[str, NDArray[Any]]) -> tuple[Floats, Floats]:
-        """Values that the model computes for these releases at a few draws, (draw, release) under each hypothesis."""
+        """Log joint density at three draws, (draw, release) under each hypothesis: a fingerprint for stored results."""
         return self.terms.hypotheses([value[:3] for value in self.values], released)
 
     @property
     def width(self) -> int:
-        """Releases weighed at once."""
+        """Number of releases weighted per call."""
         return max(1, _CELLS_AT_ONCE // max(self.log_prior.size, self.terms.states.total))
 
     def log_joint(self, released: Mapping[str, NDArray[Any]], table: Floats | None = None) -> tuple[Floats, Floats]:
@@ -349,9 +353,9 @@ class WeighedPrior:
 
     @cached_property
     def reach(self) -> Reach:
-        """Reach of the prior's draws: how well they explain releases drawn from it.
+        """Limits of fit, from releases drawn from the model itself.
 
-        Where every draw meets every release anew, of fewer releases, draws and far points.
+        Fewer releases, draws and far points are used if terms depend on both draws and releases, which is slow.
         """
         few = self.terms.groups[tuple(self.reference)].mixed
         releases, every = (_REFERENCE // 16, 10) if few else (_REFERENCE, 1)
@@ -367,7 +371,7 @@ class WeighedPrior:
 
 
 def _again(options: tuple[Any, ...], longer: Mapping[str, ArrayLike]) -> WeighedPrior:
-    """Prior of these options rebuilt with longer supports."""
+    """The prior compiled again with longer supports."""
     model, observed, target, support, settled, rng, draws = options
     return WeighedPrior.of(model, observed, target, {**longer, **support}, settled, rng, draws)
 
@@ -379,7 +383,7 @@ def _is_reliable(present: Floats, out: Floats) -> bool:
 def _draw_prior(
     model: pm.Model, given: Conditioned, draws: int, rng: np.random.Generator
 ) -> tuple[tuple[NDArray[Any], ...], float]:
-    """Many values of the latents that are not summed out, and the share of the prior that their transforms leave."""
+    """Prior draws of the latents that are not summed out, and the prior mass within their transforms' range."""
     if not given.continuous:
         return (), 1.0
     drawn, share = PriorPredictive.of(model, (), values=tuple(given.continuous)).draw(draws, rng)
@@ -387,7 +391,7 @@ def _draw_prior(
 
 
 def _systematic(weights: Floats, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Indices drawn by their weights, each as often as it should be but for one."""
+    """Systematic resampling: index i is drawn floor(n w_i) or ceil(n w_i) times."""
     cumulative = np.cumsum(weights)
     wanted = (np.arange(size) + rng.random()) / size * cumulative[-1]
     return np.asarray(np.minimum(np.searchsorted(cumulative, wanted), len(weights) - 1), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Noise laws as PyMC distributions: the law of one release, of sums of noise, and of a table's noise."""
+"""Noise as PyMC distributions: of one release, of sums of noise, and of a table's noise."""
 
 import lazy_loader
 

@@ -1,7 +1,7 @@
-"""Draws of our laws for PyTensor's Numba mode, which would otherwise fall back to Python with a warning.
+"""Random draws of this package's distributions in PyTensor's Numba mode, which would otherwise fall back to Python.
 
-Three of PyMC's own that it has none for are among them. In plain NumPy mode `rng_fn` of each law draws, from another
-stream of numbers with the same law.
+Three of PyMC's own distributions that Numba mode lacks are included. In plain NumPy mode `rng_fn` draws; the two modes
+give different random numbers with the same distribution.
 """
 
 from __future__ import annotations
@@ -21,18 +21,22 @@ from adversary._core import Seed, digest_of
 
 
 def draws_of(law: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: the function of (generator, parameters) that draws one value of a law in Numba mode.
+    """Decorator that registers a function of (generator, parameters) as the draw of one value in Numba mode.
 
     Parameters
     ----------
     law : a RandomVariable operation
+
+    Returns
+    -------
+    The decorator; it returns the compiled function.
     """
 
     def register(draw: Callable[..., Any]) -> Callable[..., Any]:
         compiled: Callable[..., Any] = draw if hasattr(draw, "py_func") else numba_njit(draw)
         code = getattr(draw, "py_func", draw).__code__
         key = int(digest_of(Path(code.co_filename).parent) + code.co_name.encode().hex(), 16)
-        # PyTensor keeps machine code by it: an edited draw must not find the old one
+        # PyTensor caches machine code by this key: an edited draw must not get the old code.
         numba_core_rv_funcify.register(law)(lambda op, node: (compiled, key))
         return compiled
 
@@ -41,7 +45,7 @@ def draws_of(law: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 @numba_njit  # type: ignore[untyped-decorator]
 def discrete_gaussian(rng: Any, mu: float, sigma2: float) -> int:
-    """By rejection, as `draw_discrete_gaussian`."""
+    """Discrete Gaussian draw by rejection, as in `draw_discrete_gaussian`."""
     centre = np.rint(mu)
     shift, width = mu - centre, np.floor(np.sqrt(sigma2)) + 1.0
     bound = -(shift**2) / (2.0 * sigma2)
@@ -57,7 +61,7 @@ def discrete_gaussian(rng: Any, mu: float, sigma2: float) -> int:
 
 
 def discrete_gaussian_sum(rng: Seed, value: float, sigma2: float, count: int) -> int:
-    """A whole number plus so many discrete Gaussians."""
+    """A whole number plus `count` discrete Gaussian variables."""
     total = int(np.rint(value))
     for _ in range(count):
         total += discrete_gaussian(rng, 0.0, sigma2)
@@ -65,13 +69,13 @@ def discrete_gaussian_sum(rng: Seed, value: float, sigma2: float, count: int) ->
 
 
 def geometric_sum(rng: Any, value: float, epsilon: float, count: int) -> int:
-    """A whole number plus so many two-sided geometrics, a difference of two negative binomials."""
+    """A whole number plus `count` two-sided geometrics: their sum is a difference of two negative binomials."""
     stop = -np.expm1(-epsilon)
     return int(np.rint(value) + rng.negative_binomial(count, stop) - rng.negative_binomial(count, stop))
 
 
 def laplace_sum(rng: Any, value: float, scale: float, count: int) -> float:
-    """A number plus so many Laplace noises, a difference of two gamma variables."""
+    """A number plus `count` Laplace variables: their sum is a difference of two gamma variables."""
     return float(value + rng.gamma(count, scale) - rng.gamma(count, scale))
 
 
@@ -87,7 +91,7 @@ def _beta_binomial(rng: Any, n: float, alpha: float, beta: float) -> int:
 
 @draws_of(TruncatedNormalRV)
 def _truncated_normal(rng: Any, mu: float, sigma: float, lower: float, upper: float) -> float:
-    """By rejection: from the normal law where that often hits, otherwise from a truncated exponential or uniform one.
+    """Truncated normal draw by rejection: from a normal, or in a tail from a truncated exponential or a uniform.
 
     Robert (1995), "Simulation of truncated normal variables", Statistics and Computing 5(2).
     """

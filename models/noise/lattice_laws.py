@@ -1,8 +1,7 @@
-"""Noise on the integers as PyMC distributions: the discrete Gaussian, the two-sided geometric, and none at all.
+"""PyMC distributions of noise on the integers: discrete Gaussian, two-sided geometric, and exact release.
 
-The first two may be centred anywhere on the real line, may have random parameters, and have exact tails, so
-`pm.Truncated` and `pm.Censored` of them are exact too. All constants are float64: PyTensor would otherwise read 0.25 as
-a float32.
+The first two allow any real centre and random parameters. Their tails are exact, so `pm.Truncated` and `pm.Censored` of
+them are exact too. All constants are float64: PyTensor would otherwise store 0.25 as float32.
 
 References
 ----------
@@ -26,13 +25,16 @@ from pytensor.tensor.variable import TensorVariable
 
 from .compiled_draws import discrete_gaussian, draws_of
 
-_CROSSOVER = np.float64(1 / (2 * np.pi))  # sigma^2 at which both sides of Poisson summation converge equally fast
-_TERMS = np.arange(1, 5)  # the first neglected term is about exp(-25 pi)
-_ATOMS = np.arange(90)  # atoms of a tail sum: enough for sigma^2 <= 100, or beyond half a variance from the centre
+# sigma^2 at which both sides of Poisson summation converge equally fast: exp(-k^2 / (2 v)) = exp(-2 pi^2 v k^2).
+_CROSSOVER = np.float64(1 / (2 * np.pi))
+# Terms of either series: the first neglected one is about exp(-25 pi).
+_TERMS = np.arange(1, 5)
+# Atoms of a tail sum: enough for sigma^2 <= 100, or further than half a variance from the centre.
+_ATOMS = np.arange(90)
 
 
 def float64(value: Any) -> TensorVariable:
-    """A float64 tensor of a number, array or tensor; plain numbers never pass through a smaller type.
+    """Convert a number, array or tensor to a float64 tensor, without rounding through a smaller type.
 
     Parameters
     ----------
@@ -59,13 +61,13 @@ def on_lattice(value: TensorVariable, logp: TensorVariable) -> TensorVariable:
 
 
 def centre(rv: Any, size: Any, mu: Any, *rest: Any) -> TensorVariable:
-    """Start of a chain: the first parameter of a law."""
+    """Support point (start of a chain): the first parameter of a distribution."""
     del rv, rest
     return mu if rv_size_is_none(size) else pt.full(size, mu)
 
 
 def _mode(rv: Any, size: Any, mu: Any, scale: Any) -> TensorVariable:
-    """Start of a chain at a whole number."""
+    """Support point (start of a chain): the centre, rounded to a whole number."""
     return centre(rv, size, pt.round(mu + pt.zeros_like(scale)))
 
 
@@ -73,8 +75,8 @@ def log_theta(shift: TensorVariable, sigma2: TensorVariable) -> TensorVariable:
     r"""Log normaliser :math:`\log \sum_k \exp(-(k - s)^2 / (2 \sigma^2))` for a shift :math:`|s| \le 1/2`.
 
     Summed directly for small sigma^2 and, by Poisson summation, as
-    :math:`\sqrt{2 \pi \sigma^2} (1 + 2 \sum_k e^{-2 \pi^2 \sigma^2 k^2} \cos 2 \pi k s)` for large. Each series only
-    sees the parameters it converges for, which also keeps both gradients finite.
+    :math:`\sqrt{2 \pi \sigma^2} (1 + 2 \sum_k e^{-2 \pi^2 \sigma^2 k^2} \cos 2 \pi k s)` for large. Each series is
+    evaluated only at parameters for which it converges (clipped elsewhere), which also keeps both gradients finite.
     """
     small, large = pt.minimum(sigma2, _CROSSOVER)[..., None], pt.maximum(sigma2, _CROSSOVER)[..., None]
     s = shift[..., None]
@@ -88,17 +90,19 @@ def log_theta(shift: TensorVariable, sigma2: TensorVariable) -> TensorVariable:
 def _log_lower_sum(x: TensorVariable, sigma2: TensorVariable) -> TensorVariable:
     r"""Log :math:`\sum_{n \ge 0} \exp(-(x - n)^2 / (2 \sigma^2))` for x below or near 0: the lower tail, unnormalised.
 
-    A plain sum where 90 atoms suffice. Elsewhere sigma is large and the midpoint Euler-Maclaurin series around the
-    normal integral holds, with relative error below 1e-8.
+    The sum is direct if 90 atoms suffice. Otherwise sigma is large, and the midpoint Euler-Maclaurin series around the
+    normal integral is used, with relative error below 1e-8.
     """
     steps = _ATOMS * (_ATOMS - 2 * x[..., None]) / (2 * sigma2[..., None])
     direct = -(x**2) / (2 * sigma2) + pt.logsumexp(-steps, axis=-1)
     wide = pt.maximum(sigma2, np.float64(100.0))
     scale = pt.sqrt(wide)
-    z = pt.maximum((x + 0.5) / scale, -0.5 * scale)  # the branch below is not taken further out
+    # The series is not used further out; the clip keeps its gradient finite there.
+    z = pt.maximum((x + 0.5) / scale, -0.5 * scale)
     he3, he5 = z**3 - 3 * z, z**5 - 10 * z**3 + 15 * z
     series = z / (24 * wide) - 7 * he3 / (5760 * wide**2) + 31 * he5 / (967680 * wide**3)
-    log_normal = pt.log(0.5 * pt.erfcx(-z / np.sqrt(2.0)))  # log cdf plus z^2 / 2
+    # log cdf plus z^2 / 2: the scaled form does not underflow.
+    log_normal = pt.log(0.5 * pt.erfcx(-z / np.sqrt(2.0)))
     smooth = (
         pt.log(scale * np.sqrt(2 * np.pi))
         - z**2 / 2
@@ -214,7 +218,8 @@ class TwoSidedGeometricRV(RandomVariable):
     def rng_fn(cls, rng: np.random.Generator, mu: Any, epsilon: Any, size: Any = None) -> NDArray[np.int64]:
         shape = np.broadcast_shapes(np.shape(mu), np.shape(epsilon)) if size is None else tuple(size)
         floor = np.floor(mu)
-        odds_above = np.exp(-epsilon * (1 - 2 * (mu - floor)))  # mass above floor(mu) over mass at or below it
+        # Ratio of the mass above floor(mu) to the mass at or below it.
+        odds_above = np.exp(-epsilon * (1 - 2 * (mu - floor)))
         above = rng.random(shape) < odds_above / (1 + odds_above)
         distance = rng.geometric(-np.expm1(-epsilon), size=shape)
         return np.asarray(np.where(above, floor + distance, floor + 1 - distance), dtype=np.int64)
@@ -276,7 +281,8 @@ class Geometric(Discrete):
         below = pt.ceil(mu + (pt.log(value) + sides) / epsilon)
         above = pt.ceil(mu - 1 - (pt.log1p(-value) + sides) / epsilon)
         k = pt.switch(below < mu, below, above)
-        down = pt.exp(Geometric.logcdf(k - 1, mu, epsilon)) >= value  # one step back where rounding went past
+        # One step back if rounding went past the quantile.
+        down = pt.exp(Geometric.logcdf(k - 1, mu, epsilon)) >= value
         quantile = check_icdf_value(pt.switch(down, k - 1, k), value)
         return check_icdf_parameters(quantile, epsilon > 0, msg="epsilon > 0")
 
@@ -301,9 +307,9 @@ def _exact(rng: Any, value: float) -> int:
 
 
 class Exact(Discrete):
-    """An invariant: the whole number itself, log probability 0 there and minus infinity elsewhere.
+    """Exact release (an invariant): log probability 0 at the true count and minus infinity elsewhere.
 
-    As `pm.DiracDelta`, but two invariants of the same count stay two variables.
+    It is like `pm.DiracDelta`, but two invariants of the same count remain two variables.
 
     Parameters
     ----------
