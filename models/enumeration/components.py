@@ -95,7 +95,7 @@ class Components:
         return cls(grid, (tuple(range(len(grid.lengths))), ()), {})
 
     def with_first(self, graphs: Sequence[TensorVariable], also: Sequence[int]) -> tuple[Components, tuple[int, ...]]:
-        """Reorder each component: axes in `also` or read by the graphs first, longest last; and their number of states."""
+        """Reorder each component: axes in `also` or read by the graphs first, longest last; count their states."""
         reads_of_terms = element_reads(graphs, self.reads) if self.reads else []
         read = np.isin(np.arange(len(self.grid.lengths)), also)
         for rows in reads_of_terms:

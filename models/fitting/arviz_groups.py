@@ -131,7 +131,7 @@ class Groups:
         return self._labelled({name: at_full_size[name] for name in names}, leading)
 
     def predicted(self, latents: Arrays, leading: tuple[str, ...], rng: np.random.Generator) -> xr.Dataset:
-        """Predictive draws: one release per draw, and side data if they fit `LARGEST`; empty for a fit without draws."""
+        """Predictive draws: a release per draw, and side data if they fit `LARGEST`; empty for a fit without draws."""
         if any(value.dtype.kind == "f" and np.isnan(value).any() for value in latents.values()):
             return xr.Dataset()
         sizes = next(iter(latents.values())).shape[: len(leading)]

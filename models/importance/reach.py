@@ -43,8 +43,8 @@ RARE = 2
 SLACK = 7.0
 """Nats by which a release may fit worse than the limit. Of 1,500 own releases of each of ten models of the tests, a
 slack of 3 nats refuses up to 2.7 in a thousand, 5 nats up to 0.7, and 7 nats none; only for a funnel, whose neck no
-draw reaches, 6.7 are refused with 5 nats and with 10 alike. A part of the prior without draws can outweigh draws that fit so
-badly only if its share is exp(-7) or more: of 10,000 draws nine or more should have been there."""
+draw reaches, 6.7 are refused with 5 nats and with 10 alike. A part of the prior without draws can outweigh draws that
+fit so badly only if its share is exp(-7) or more: of 10,000 draws nine or more should have been there."""
 LARGEST_LOSS = 1e-4
 """Largest share of the prior that may be lost because draws round to the end of a support."""
 FAR = 1000
