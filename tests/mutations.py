@@ -176,8 +176,8 @@ BUGS = {
         "bounded=shift == 0), cells)", "bounded=True), cells)", "privacy/test_mechanisms.py"
     ),
     "a contour where all atoms could be listed": Bug(
-        "self._listed or self._beside_sharp or self._contour or",
-        "self._contour or self._listed or self._beside_sharp or",
+        "self._listed or self._mixed_sharp or self._contour or",
+        "self._contour or self._listed or self._mixed_sharp or",
         "privacy/test_composition.py",
     ),
     "rounding is left out of a certificate": Bug("_UNIT = 2.0**-53", "_UNIT = 2.0**-80", "privacy/test_composition.py"),

@@ -36,13 +36,13 @@ from adversary._core import (
 from adversary.privacy.profiles import (
     LOSSES,
     area_under,
-    either_way,
     epsilon_from_profile,
     f_score_from_profile,
     level_from_profile,
-    loss_at,
+    profile_both_signs,
     smallest_over_losses,
     tail_bound,
+    tail_loss_bound,
 )
 
 DISCLOSED = "one database conforms: every record is disclosed, whatever the noise, and no privacy is left"
@@ -50,7 +50,7 @@ DISCLOSED = "one database conforms: every record is disclosed, whatever the nois
 
 
 @singledispatch
-def where_else(guarantee: Any, name: str) -> str:
+def owner_hint(guarantee: Any, name: str) -> str:
     """Suffix of an AttributeError that names the object with the missing attribute; losses register it."""
     del guarantee, name
     return ""
@@ -118,7 +118,7 @@ class Guarantee(ABC):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(f"{type(self).__name__} has no {name}{where_else(self, name)}", name=name, obj=self)
+            raise AttributeError(f"{type(self).__name__} has no {name}{owner_hint(self, name)}", name=name, obj=self)
 
     @property
     @abstractmethod
@@ -275,7 +275,7 @@ class Guarantee(ABC):
     @cached_property
     def at_losses(self) -> Floats:
         """Profile on the grid `LOSSES`, from which each point of the trade-off is refined."""
-        return either_way(self, LOSSES)
+        return profile_both_signs(self, LOSSES)
 
     @labelled
     def level(self, power: ArrayLike) -> Any:
@@ -385,7 +385,7 @@ class Guarantee(ABC):
         target = float(check_probability("delta", delta))
         if target == 0.0:
             return self.loss_bound(0.0)
-        return min(self.loss_bound(0.0), max(loss_at(side, target) for side in self.directions))
+        return min(self.loss_bound(0.0), max(tail_loss_bound(side, target) for side in self.directions))
 
     def __add__(self, other: Any) -> Any:
         """Composition: the guarantee of two releases with independent noise. 0, where `sum` starts, is neutral."""

@@ -77,7 +77,7 @@ def epsilon_from_profile(guarantee: Profile, delta: ArrayLike) -> Any:
     return scalar_or_array(epsilon)
 
 
-def either_way(guarantee: Profile, e: Floats) -> Floats:
+def profile_both_signs(guarantee: Profile, e: Floats) -> Floats:
     """Profile of P against Q at e >= 0, of Q against P at -e otherwise; each computed only where needed."""
     value, ahead = np.empty(e.shape), e >= 0.0
     value[ahead], value[~ahead] = guarantee.delta(e[ahead]), guarantee.swapped.delta(-e[~ahead])
@@ -86,7 +86,7 @@ def either_way(guarantee: Profile, e: Floats) -> Floats:
 
 def smallest_over_losses(guarantee: Profile, bound: Callable[[Floats, Floats], Floats]) -> Floats:
     """Minimum over real e of a bound that depends on e and the profile at e, refined from `LOSSES`."""
-    return smallest(lambda e: bound(e, either_way(guarantee, e)), LOSSES, bound(LOSSES, guarantee.at_losses))
+    return smallest(lambda e: bound(e, profile_both_signs(guarantee, e)), LOSSES, bound(LOSSES, guarantee.at_losses))
 
 
 def level_from_profile(guarantee: Profile, power: ArrayLike) -> Any:
@@ -135,7 +135,7 @@ def loss_bound_from_profile(guarantee: Profile, failure: float) -> float:
 
     def needed(e: float) -> float:
         """pbdp_epsilon, in one direction, at the upper tail's share of the failure probability."""
-        return loss_at(guarantee, failure / (1.0 + np.exp(-e)))
+        return tail_loss_bound(guarantee, failure / (1.0 + np.exp(-e)))
 
     # `needed` is decreasing, so the root lies between these two values, and `high` is never too small.
     low, high = needed(float("inf")), needed(0.0)
@@ -147,7 +147,7 @@ def loss_bound_from_profile(guarantee: Profile, failure: float) -> float:
     return high
 
 
-def loss_at(guarantee: Profile, share: float) -> float:
+def tail_loss_bound(guarantee: Profile, share: float) -> float:
     """Largest loss up to probability `share`, log(share / level(share)), in one direction; rounded up."""
     start = float(np.log(share))
     return max(0.0, start - guarantee.log_level(share) + 4.5e-16 * abs(start))

@@ -54,7 +54,9 @@ def pr_curve(guarantee: Guarantee, prior: Any = 0.5, recall: Any = None) -> xr.D
     """
     t = as_labelled("recall", CURVE if recall is None else recall)
     precision = check_guarantee("guarantee", guarantee).precision(t, as_labelled("prior", prior))
-    return xr.Dataset({"precision": precision, "level": xr.apply_ufunc(guarantee.level, t)}, attrs=whose(guarantee))
+    return xr.Dataset(
+        {"precision": precision, "level": xr.apply_ufunc(guarantee.level, t)}, attrs=curve_attributes(guarantee)
+    )
 
 
 def average_precision(guarantee: Guarantee, prior: Any = 0.5) -> Any:
@@ -166,7 +168,7 @@ def _log1p_remainder(x: Floats, f: Floats) -> Floats:
     return np.where(x < 1e-3, x * (0.5 - x * (1.0 / 3.0 - x * (0.25 - x * 0.2))), 1.0 - f)
 
 
-def whose(guarantee: Guarantee) -> dict[str, str]:
+def curve_attributes(guarantee: Guarantee) -> dict[str, str]:
     """Attributes of a curve: its definition, and whether it is exact or an upper bound."""
     return {
         "definition": guarantee.definition,

@@ -23,7 +23,7 @@ from adversary._core import (
     over_labels,
 )
 from adversary.privacy.decisions.auxiliary import prior_odds
-from adversary.privacy.decisions.best_tests import CURVE, whose
+from adversary.privacy.decisions.best_tests import CURVE, curve_attributes
 from adversary.privacy.decisions.targets import as_labelled
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import LaplaceLoss, check_guarantee
@@ -107,7 +107,7 @@ def max_f_score(guarantee: Guarantee, prior: Any = 0.5, beta: Any = 1.0) -> xr.D
         "level": level,
         "precision": recall / (recall + r * level),
     }
-    return xr.Dataset(scores | _of_the_release(guarantee, level), attrs=whose(guarantee))
+    return xr.Dataset(scores | _of_the_release(guarantee, level), attrs=curve_attributes(guarantee))
 
 
 def best_test(guarantee: Guarantee, odds: float, b2: float) -> tuple[float, float]:

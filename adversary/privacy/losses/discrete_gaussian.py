@@ -124,7 +124,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
 
     @cached_property
     def law(self) -> PrivacyLoss:
-        return self._listed or self._beside_sharp or self._contour or self._beside_coarse or self._last_contour
+        return self._listed or self._mixed_sharp or self._contour or self._mixed_coarse or self._costly_contour
 
     @property
     def route(self) -> Route:
@@ -139,7 +139,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
         return next((atoms for atoms, rest in self._lists() if not rest), None)
 
     @property
-    def _beside_sharp(self) -> PrivacyLoss | None:
+    def _mixed_sharp(self) -> PrivacyLoss | None:
         """Mixture of the listed losses of nearly noiseless releases (`SHARP`) with the others."""
         sharp = [kind for kind in self.kinds if float(kind.v) >= SHARP]
         if not sharp:
@@ -153,7 +153,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
         return self._by_contour(LIGHT if self.goal >= ROUGH else EASY)
 
     @property
-    def _beside_coarse(self) -> PrivacyLoss | None:
+    def _mixed_coarse(self) -> PrivacyLoss | None:
         """Mixture of the listed coarsest releases with a cheap contour sum of the others, or else with any contour sum.
 
         If all releases can be listed once equal atoms are merged, the list itself.
@@ -171,7 +171,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
         return costly
 
     @property
-    def _last_contour(self) -> ContourLoss:
+    def _costly_contour(self) -> ContourLoss:
         """Contour sum that takes seconds per number, with as much smoothing as it requires."""
         if contour := self._by_contour(EASY if self.goal >= ROUGH else MOST, widest=1.0):
             return contour

@@ -28,7 +28,7 @@ from adversary._core import (
     scalar_or_array,
     solve_decreasing_each,
 )
-from adversary.privacy.guarantee import Guarantee, group_of, where_else
+from adversary.privacy.guarantee import Guarantee, group_of, owner_hint
 from adversary.privacy.losses.derived_answers import (
     Bracket,
     LikelihoodRatioTest,
@@ -358,7 +358,7 @@ def _way(x: Any, addition: str) -> str:
     return ""
 
 
-@where_else.register
+@owner_hint.register
 def _(guarantee: Guarantee, name: str) -> str:
     return way_to_loss(guarantee, name)
 

@@ -114,7 +114,7 @@ class Dense(NamedTuple):
 
 
 class _Law(NamedTuple):
-    """A law on the grid of spacing step * 2^level."""
+    """Distribution on the grid of spacing step * 2^level."""
 
     level: int
     grid: Dense

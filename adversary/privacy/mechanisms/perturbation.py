@@ -1,7 +1,7 @@
-"""Noise of statistical offices: what is released of a count follows the row of a table that the count is in.
+"""Noise of statistical offices: the distribution of a release is the row of a table that belongs to the count.
 
-Random rounding here, perturbation tables (the cell-key method) in `perturbation_table`. The law of release minus count
-differs from count to count, so a privacy loss here is that of the worst count, by a pair that dominates those of all
+Random rounding is defined here, perturbation tables (the cell-key method) in `perturbation_table`. The distribution of
+release minus count depends on the count, so a privacy loss is that of the worst count: it dominates the losses of all
 counts.
 """
 
@@ -35,21 +35,21 @@ from adversary.privacy.mechanisms.mechanism import Mechanism, root_of
 MOST_BASE = 1000
 _ROUNDS = 40
 _LARGEST = 700.0
-"""Nats: e to that is a double."""
+"""Nats: exp(700) is close to the largest double."""
 _ROUNDING = 1e-9
-"""Two losses as near to each other, in nats, are one: the masses between nearer ones drown in last digits."""
+"""Distance in nats within which two losses are merged: masses between closer ones are dominated by rounding."""
 _FEWEST_NODES, _MOST_STEPS = 256, 50_000_000
-"""Losses at which the pairs of a table are compared at least, and terms that are added up for it."""
+"""Smallest number of losses at which the pairs of a table are compared; largest number of terms summed for it."""
 
 
 class TabledReleases(Mechanism):
-    """A mechanism whose releases are whole numbers of a table, with sums of their probabilities from either end."""
+    """Mechanism whose releases are the whole numbers of a table, with cumulative sums from both ends."""
 
     __slots__ = ()
 
     @abstractmethod
     def _mass(self, release: ArrayLike, value: ArrayLike, above: int) -> Floats:
-        """P(release' <= release), or, `above`, P(release' > release), by sums from that end."""
+        """P(a release <= `release`) or, if `above` is 1, P(a release > `release`), by sums from that end."""
 
     @labelled
     def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
@@ -65,9 +65,9 @@ class TabledReleases(Mechanism):
 
 
 class PerturbedCount(TabledReleases):
-    """A release whose law is a row of a table, the row given by the count.
+    """Mechanism whose distribution of releases is a row of a table, selected by the count.
 
-    To add one: a frozen dataclass with `transitions`, `row` and `describe`. Counts are whole numbers from 0 on.
+    Subclasses are frozen dataclasses with `transitions`, `row` and `describe`. Counts are whole numbers >= 0.
     """
 
     __slots__ = ()
@@ -78,18 +78,18 @@ class PerturbedCount(TabledReleases):
     @property
     @abstractmethod
     def transitions(self) -> tuple[Integers, Floats]:
-        """(perturbations, ascending and one apart; their probabilities, (row, perturbation)).
+        """(consecutive perturbations, ascending; their probabilities (row, perturbation)).
 
-        Row i is that of count i, and counts above the last have a row with a law of those listed.
+        Row i belongs to count i; counts above the last row share one of the rows (see `row`).
         """
 
     @abstractmethod
     def row(self, value: ArrayLike) -> Any:
-        """The row of every count, whole numbers from 0 on."""
+        """Index of the row of each count; counts are whole numbers >= 0."""
 
     @property
     def largest_count(self) -> float:
-        """The largest count that there is; infinite where every count has a row."""
+        """Largest possible count; infinite if every count has a row."""
         return np.inf
 
     def check_value(self, value: ArrayLike, name: str = "value") -> Integers:
@@ -113,7 +113,7 @@ class PerturbedCount(TabledReleases):
         return float(np.abs(_law(self)[0]).max())
 
     def _mass(self, release: ArrayLike, value: ArrayLike, above: int) -> Floats:
-        """Sums of a row's probabilities, from either end."""
+        """Cumulative sums of a row's probabilities, from either end."""
         steps, _, sums = _law(self)
         count = self.check_value(value)
         column = np.clip(check_whole("release", release) - count - steps[0] + 1, 0, steps.size)
@@ -130,7 +130,7 @@ class PerturbedCount(TabledReleases):
         return float(min(self.support(value)[0] for value in range(len(self.transitions[1]))))
 
     def sample(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
-        """By inverting the cumulative sums of the row."""
+        """Simulated releases, by inversion of the cumulative sums of the row."""
         steps, _, sums = _law(self)
         count = self.check_value(value)
         count = np.broadcast_to(count, count.shape if size is None else size)
@@ -152,14 +152,14 @@ class PerturbedCount(TabledReleases):
         )
 
     def scaled(self, factor: float) -> Self:
-        """Itself: a table has no budget."""
+        """The mechanism itself: a table has no budget."""
         root_of(factor)
         return self
 
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
-        """The smallest loss that dominates those of all counts: log P(release | count + sensitivity) / P(. | count).
+        """Smallest loss that dominates all counts: log P(release | count + sensitivity) / P(release | count).
 
-        Releases that one of the two counts rules out carry infinite mass. Each cell may have its worst count.
+        Releases that are impossible for one of the two counts have infinite loss. Each cell may have its worst count.
         """
         change, cells = self.change(sensitivity, cells)
         shift = int(check_whole("sensitivity", one_number("sensitivity", change), minimum=0))
@@ -170,7 +170,7 @@ class PerturbedCount(TabledReleases):
         return repeat_loss(worst_loss(self, (shift,)), cells) if shift and cells else compose_losses([])
 
     def contribution_loss(self, most: float, cells: int = 1) -> PrivacyLoss:
-        """The smallest loss that dominates those of all counts and all changes of at most that size."""
+        """Smallest loss that dominates all counts and all changes up to `most`."""
         largest = int(check_whole("contribution", one_number("contribution", most), minimum=0))
         shifts = tuple(range(1, int(min(largest, self.largest_count)) + 1))
         return repeat_loss(worst_loss(self, shifts), cells) if shifts and cells else compose_losses([])
@@ -181,14 +181,14 @@ class PerturbedCount(TabledReleases):
 
 @lru_cache(maxsize=256)
 def _law(noise: PerturbedCount) -> tuple[Integers, Floats, tuple[Floats, Floats]]:
-    """Perturbations, log probabilities, and P(perturbation < step k) and >= it for k = 0, ... one past the last."""
+    """Perturbations, log probabilities, and cumulative sums: P(perturbation < step k) and P(perturbation >= step k)."""
     steps, probs = noise.transitions
     with np.errstate(divide="ignore"):
         return steps, np.log(probs), sums_from_either_end(probs)
 
 
 def sums_from_either_end(probs: Floats) -> tuple[Floats, Floats]:
-    """P(place < k) and P(place >= k), k = 0, ... one past the last, of laws (row, place)."""
+    """P(place < k) and P(place >= k) for k = 0, ..., number of places, of distributions (row, place)."""
     none = np.zeros((len(probs), 1))
     below = np.concatenate([none, np.cumsum(probs, axis=1)], axis=1)
     above = np.concatenate([np.cumsum(probs[:, ::-1], axis=1)[:, ::-1], none], axis=1)
@@ -196,7 +196,7 @@ def sums_from_either_end(probs: Floats) -> tuple[Floats, Floats]:
 
 
 class _Worst:
-    """The largest delta of several pairs of laws at every epsilon; log probabilities, (pair, release)."""
+    """Maximum over pairs of distributions of their profiles; log probabilities (pair, release)."""
 
     def __init__(self, log_p: Floats, log_q: Floats) -> None:
         self.log_p, self.log_q, self.p = log_p, log_q, np.exp(log_p)
@@ -204,7 +204,7 @@ class _Worst:
             self.losses = np.nan_to_num(log_p - log_q, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
 
     def each(self, epsilon: ArrayLike) -> Floats:
-        """Delta of every pair, (pair, epsilon)."""
+        """Profile of every pair, (pair, epsilon)."""
         nodes = np.atleast_1d(np.minimum(as_array(epsilon), _LARGEST))
         deltas = [(self.p * -np.expm1(np.minimum(e - self.losses, 0.0))).sum(-1) for e in nodes]
         return np.stack(deltas, axis=-1)
@@ -219,10 +219,11 @@ class _Worst:
 
 @lru_cache(maxsize=256)
 def worst_loss(noise: PerturbedCount, shifts: Sequence[int]) -> LatticeLoss:
-    """Of the pairs (count + shift, count) over all counts; a negative shift is the other order of such a pair."""
+    """Smallest loss that dominates the pairs (count + shift, count) of all counts; a negative shift swaps a pair."""
     width = _law(noise)[0].size + max(map(abs, shifts))
     pairs = np.concatenate([_pairs(noise, abs(shift), width)[:, :: 1 if shift > 0 else -1] for shift in shifts])
-    ranked = np.lexsort((pairs[:, 1], pairs[:, 0]), axis=-1)  # a loss has no order of releases
+    # A loss does not depend on the order of releases: sort them, so that equal pairs can be merged.
+    ranked = np.lexsort((pairs[:, 1], pairs[:, 0]), axis=-1)
     pairs = np.unique(np.take_along_axis(pairs, ranked[:, None], -1), axis=0)
     return dominating_pairs(pairs[:, :, np.isfinite(pairs).any(axis=(0, 1))])
 
@@ -238,21 +239,22 @@ def _pairs(noise: PerturbedCount, shift: int, width: int) -> Floats:
 
 
 def dominating_pairs(pairs: Floats) -> LatticeLoss:
-    """The smallest loss whose delta is nowhere below that of any of these pairs, (pair, law, release) in logs.
+    """Smallest loss that dominates several pairs of distributions: the loss with the maximum of their profiles.
 
-    Each delta is linear in e^epsilon between its losses, so the largest is linear between all of them and the points
-    where two of them cross (Zhu, Dong and Wang 2022, Proposition 8: the largest profile is that of a pair). Of more
-    losses than there is time for some are left out: straight lines past them lie above.
+    Each profile is linear in e^epsilon between its losses, so the maximum is linear between all losses and the points
+    where two profiles cross (Zhu, Dong and Wang 2022, Proposition 8). If there are too many losses, some are omitted;
+    the chords past them lie above the profile.
 
     Parameters
     ----------
-    pairs : log probabilities, (pair, law, release); the first law is P
+    pairs : log probabilities, (pair, hypothesis, release); the first hypothesis is P
     """
     worst = _Worst(pairs[:, 0], pairs[:, 1])
     nodes = _apart(worst.losses[np.isfinite(worst.losses)])
     most = max(_FEWEST_NODES, _MOST_STEPS // worst.p.size)
     if nodes.size > most:
-        even = np.linspace(0.0, 1.0, most // 2)  # half evenly apart, half where most losses are
+        # Half of the nodes equally spaced, half at quantiles of the losses.
+        even = np.linspace(0.0, 1.0, most // 2)
         some = np.append(nodes[0] + even * np.ptp(nodes), np.quantile(nodes, even))
         return lattice_above(worst, _apart(np.clip(some, nodes[0], nodes[-1])))  # type: ignore[arg-type]
     for _ in range(_ROUNDS):
@@ -267,7 +269,7 @@ def dominating_pairs(pairs: Floats) -> LatticeLoss:
 
 
 def _crossings(worst: _Worst, nodes: Floats) -> tuple[NDArray[np.bool_], Floats]:
-    """Mask of pairs with the largest profile at all these losses >= 0, and losses at which two of the largest cross."""
+    """Mask of pairs with the largest profile at all nodes >= 0, and losses at which two largest profiles cross."""
     delta = worst.each(nodes)
     best = delta.max(axis=0)
     one, other = delta.argmax(axis=0)[:-1], delta.argmax(axis=0)[1:]
@@ -281,7 +283,7 @@ def _crossings(worst: _Worst, nodes: Floats) -> tuple[NDArray[np.bool_], Floats]
 
 
 def _apart(losses: Floats) -> Floats:
-    """The losses and 0, ascending, without those that differ by rounding alone; of such the farthest from 0."""
+    """Losses and 0, ascending; of losses that differ only by rounding, the farthest from 0 remains."""
     size = np.unique(np.abs(losses))
     size = size[np.diff(size, append=np.inf) > _ROUNDING * np.maximum(size, 1.0)]
     size = np.append(size[:-1][size[:-1] > _ROUNDING], size[-1:])
@@ -291,16 +293,20 @@ def _apart(losses: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class RandomRounding(PerturbedCount):
-    """Unbiased random rounding: to the multiple of `base` below or above, with chances that keep the mean.
+    """Unbiased random rounding to the multiple of `base` below or above, with probabilities that preserve the mean.
 
-    A count r above a multiple goes up with probability r / base; multiples stay as they are. A multiple is never
-    released as another, so that the loss against its neighbours has infinite mass 1 / base.
+    A count r above a multiple is rounded up with probability r / base; multiples are unchanged. A multiple is never
+    released as another one, so that its loss against the neighbouring counts is infinite with probability 1 / base.
 
     `variance` is the mean square of release minus count at the count where it is largest.
 
     Parameters
     ----------
-    base : a whole number, at least 2; usually 3 or 5
+    base : whole number from 2 to 1000; usually 3 or 5
+
+    Raises
+    ------
+    ValueError : a base that is out of range or not a whole number
 
     >>> RandomRounding(3).support(4).tolist(), RandomRounding(3).log_prob(6, 4) == float(np.log(1 / 3))
     ([3, 6], True)

@@ -1,4 +1,4 @@
-"""Layouts in which offices and their software write a perturbation table, recognised by the names of the columns.
+"""File layouts of perturbation tables from statistical offices and their software, recognised by column names.
 
 | columns | written by | a line, or a row |
 |---|---|---|
@@ -32,23 +32,24 @@ from adversary._core import (
 )
 
 LAST_PCV, REPEATED = 750, 250
-"""Rows of a p-table of the ONS: larger counts c have that of (c - 1) mod 250 + 501 (`create_perturbed_table`)."""
+"""Last row of a p-table of the ONS, and its period: counts c above it use row (c - 1) mod 250 + 501
+(`create_perturbed_table`)."""
 BIASED = 0.5
-"""Mean perturbation, in people, from which columns are not what they were taken for."""
+"""Mean perturbation, in people, above which an interpretation of the columns is rejected."""
 UNMOVED = 0.05
-"""Mean perturbation at most, of columns that are perturbations from 0 on."""
+"""Largest mean perturbation, in people, of columns that are perturbations from 0 on."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 _WHOLE = re.compile(r"[+-]?\d+")
 
 
 class FileLayout(NamedTuple):
-    """Releases that can happen, one entry each, and how the file was understood.
+    """Possible releases of a perturbation table, and the interpretation of its file.
 
     Parameters
     ----------
-    true_count, release, probability : arrays of one length
-    period : so many last rows repeat for larger counts
-    words : what the columns were taken for
+    true_count, release, probability : one entry per possible release, (entry,)
+    period : number of last rows that repeat for larger counts
+    words : interpretation of the columns, for descriptions
     """
 
     true_count: Floats
@@ -59,18 +60,18 @@ class FileLayout(NamedTuple):
 
 
 def read_layout(frame: Any, place: Callable[[int], str], parameter: str = "table") -> FileLayout:
-    """Releases of a perturbation table in any of the layouts above.
+    """Possible releases of a perturbation table in any of the layouts above.
 
     Parameters
     ----------
-    frame : DataFrame of text, a header of names
-    place : what messages call a row, by its number from 0
-    parameter : "transitions" where columns are published counts by the word of the file that names this one
+    frame : DataFrame of text, with column names as its header
+    place : name of a row in messages, from its number, which starts at 0
+    parameter : "transitions" if the scenario file declares the columns to be published counts, otherwise "table"
 
     Raises
     ------
-    ValueError : other columns; a cell that is no number; p of magnitudes, or v other than j - i; a p-table that is cut
-        off; a matrix of which the columns may be published counts or perturbations
+    ValueError : unknown columns; a cell that is not a number; a table for magnitudes, or v other than j - i; an
+        incomplete p-table; a matrix whose columns may be published counts or perturbations
 
     >>> import pandas as pd
     >>> layout = read_layout(pd.DataFrame({"i": ["0", "1"], "j": ["0", "3"], "p": ["1", "1"]}), str)
@@ -86,7 +87,7 @@ def read_layout(frame: Any, place: Callable[[int], str], parameter: str = "table
 
 
 def _numbers(name: str, column: Any, place: Callable[[int], str]) -> Floats:
-    """The numbers of a column of text."""
+    """Numbers of a column of text."""
     cells = [str(cell).strip() for cell in column]
     for row, cell in enumerate(cells):
         if not _NUMBER.fullmatch(cell):
@@ -101,7 +102,7 @@ def _long(columns: Mapping[str, Any], place: Callable[[int], str]) -> FileLayout
 
 
 def _ptable(columns: Mapping[str, Any], place: Callable[[int], str]) -> FileLayout:
-    """A table of the R package ptable; of its other columns v and type are compared with what is read."""
+    """Layout of the R package ptable; its columns v and type, if present, are checked."""
     i, j, p = (_numbers(name, columns[name], place) for name in "ijp")
     for row, kind in enumerate(columns.get("type", ())):
         if str(kind).strip().strip('"') != "all":
@@ -117,7 +118,7 @@ def _ptable(columns: Mapping[str, Any], place: Callable[[int], str]) -> FileLayo
 
 
 def _cell_keys(columns: Mapping[str, Any], place: Callable[[int], str]) -> FileLayout:
-    """A p-table of the ONS: keys are uniform, and a key without a line leaves its count as it is."""
+    """Layout of a p-table of the ONS: keys are uniform, and counts of keys without a line are not perturbed."""
     pcv, key, step = (_numbers(name, columns[name], place) for name in ("pcv", "ckey", "pvalue"))
     for name, column, least in (("pcv", pcv, 0.0), ("ckey", key, 0.0), ("pvalue", step, -np.inf)):
         if (wrong := np.flatnonzero((column != np.floor(column)) | (column < least))).size:
@@ -139,7 +140,8 @@ def _cell_keys(columns: Mapping[str, Any], place: Callable[[int], str]) -> FileL
         )
     cells, times = np.unique(np.stack([pcv, step]), axis=1, return_counts=True)
     lines = np.bincount(pcv.astype(np.int64), minlength=int(pcv.max()) + 1)
-    count = np.append(cells[0], np.arange(lines.size))  # the package's own zero for a key without a line
+    # Keys without a line have perturbation 0, as in the package.
+    count = np.append(cells[0], np.arange(lines.size))
     step, weight = np.append(cells[1], np.zeros(lines.size)), np.append(times, keys - lines)
     possible = (weight > 0) & (count <= LAST_PCV)
     count, step, weight = count[possible], step[possible], weight[possible]
@@ -150,11 +152,11 @@ def _cell_keys(columns: Mapping[str, Any], place: Callable[[int], str]) -> FileL
 LONG: Mapping[tuple[str, ...], Callable[..., FileLayout]] = MappingProxyType(
     {("count", "release", "probability"): _long, ("i", "j", "p"): _ptable, ("pcv", "ckey", "pvalue"): _cell_keys}
 )
-"""What reads a file with a line for each release or key, by its columns."""
+"""Readers of files with a line per release or key, by the names of their columns."""
 
 
 def _matrix(frame: Any, place: Callable[[int], str], parameter: str) -> FileLayout:
-    """A row for each count, in the first column where that is no number's, and a column for each release."""
+    """Layout of a matrix: a row per count (named in a first column with a non-numeric name), a column per release."""
     names = [str(name).strip() for name in frame]
     counted = bool(names) and not _WHOLE.fullmatch(names[0])
     labels = names[counted:]
@@ -177,7 +179,7 @@ def _matrix(frame: Any, place: Callable[[int], str], parameter: str) -> FileLayo
 
 
 def _are_transitions(count: Floats, ends: Floats, probs: Floats, parameter: str) -> bool:
-    """True if a matrix's columns are published counts, by their labels and the mean of every row."""
+    """True if the columns of a matrix are published counts, judged by their labels and the mean of every row."""
     if (ends < 0.0).any():
         if parameter == "transitions":
             raise ValueError(
@@ -201,12 +203,16 @@ def _are_transitions(count: Floats, ends: Floats, probs: Floats, parameter: str)
 
 
 def labelled_rows(table: Any, lowest: int) -> tuple[Any, int]:
-    """Rows of the counts 0, 1, ... and the perturbation of their first column, by the labels of a DataFrame.
+    """Rows of the counts 0, 1, ... and the perturbation of the first column, from the labels of a table.
 
     Parameters
     ----------
     table : DataFrame or DataArray, (count, perturbation)
-    lowest : the perturbation of the first column, 0 where it is not given
+    lowest : perturbation of the first column according to the caller; 0 if not given
+
+    Raises
+    ------
+    ValueError : labels that are not counts and consecutive perturbations, or that contradict `lowest`
     """
     if has_default_index(table):
         return table.to_numpy(), lowest
@@ -222,11 +228,15 @@ def labelled_rows(table: Any, lowest: int) -> tuple[Any, int]:
 
 
 def labelled_matrix(matrix: Any) -> tuple[Integers, Integers, Floats]:
-    """(labels of rows, labels of columns, entries) of a matrix; where it has no labels, 0, 1, ...
+    """(labels of rows, labels of columns, entries) of a matrix; 0, 1, ... without labels.
 
     Parameters
     ----------
     matrix : array, DataFrame or DataArray, (count, published count)
+
+    Raises
+    ------
+    ValueError : not two axes, labels that are not whole numbers, or entries outside [0, 1]
     """
     if hasattr(matrix, "iloc") and matrix.ndim == 2 and has_default_index(matrix.iloc[:, 0].rename(None)):
         try:

@@ -1,7 +1,7 @@
-"""Perturbation tables, the cell-key method of statistical offices: a law of release minus count for every count.
+"""Perturbation tables, the cell-key method of statistical offices: a distribution of release minus count per count.
 
-A table may be given in three ways that look alike: by perturbation, by published count, or as a long list; or by the
-three parameters that an office publishes of it.
+A table is given by perturbation, by published count, or as a long list, three forms that look alike; or by the three
+parameters that an office publishes.
 """
 
 from __future__ import annotations
@@ -33,35 +33,35 @@ from adversary.privacy.mechanisms.perturbation import PerturbedCount, worst_loss
 from adversary.privacy.mechanisms.perturbation_files import labelled_matrix, labelled_rows, read_layout
 
 NEAR_ZERO = 0.05
-"""A perturbation that is larger on average moves counts, which no office means to."""
+"""Mean perturbation, in people, above which a table is probably misread: offices use unbiased tables."""
 ENDS = ("redrawn", "truncated", "reflected")
-"""Ways to keep noise within a range."""
+"""Methods that restrict noise to a range."""
 _NEWTON_STEPS, _ENTROPY_TOLERANCE = 200, 1e-14
-"""Of the law of largest entropy: its moments, in the largest perturbation, are met to rounding."""
+"""Limits of Newton's method for maximum entropy; the tolerance of moments is relative to the largest perturbation."""
 TABLE_SUM = 1e-6
-"""How far from one the printed probabilities of a row may add up; they are rescaled within it."""
+"""Tolerance for the sum of the printed probabilities of a row; within it they are rescaled to one."""
 
 
 @dataclass(frozen=True, slots=True)
 class PerturbationTable(PerturbedCount):
-    """Any table of transition probabilities per count: cell-key perturbation of the ABS and Eurostat, and the like.
+    """Perturbation of counts by a table of probabilities per count, such as the cell-key method of ABS and Eurostat.
 
-    A published count differs from the true one by a perturbation that is drawn from the count's row of the table. A
-    cell key that is looked up, and not drawn, has this law for whoever does not know the keys; equal cells of several
-    tables then share their perturbation, and are one release.
+    A published count is the true count plus a perturbation drawn from the row of the count. With cell keys the
+    perturbation is looked up instead of drawn; it has the same distribution for an adversary who does not know the
+    keys. Equal cells of several tables then share their perturbation, and count as one release.
 
     `variance` is the mean square of release minus count at the count where it is largest.
 
     Parameters
     ----------
-    probabilities : (row, perturbation): row i is that of count i, and the last row that of all larger counts as well. A
-        DataFrame's labels are used: those of rows are counts, those of columns perturbations. A matrix whose columns
-        are published counts is for `from_transitions`
-    lowest : the perturbation of the first column; the next is one more, and so on
-    closed : the last row is that of the last possible count, and there is no larger one, as of scores from 0 to 4
-    local : a local report: the count is one unit's own answer, as of PRAM, where each record's category is perturbed
-    period : so many last rows repeat in turn for all larger counts, as the last 250 of a p-table of the ONS do
-    layout : how the columns of a file were understood, for descriptions
+    probabilities : (row, perturbation); row i is for count i, the last row also for all larger counts. Labels of a
+        DataFrame are used: rows are counts, columns perturbations. `from_transitions` takes a matrix whose columns are
+        published counts
+    lowest : perturbation of the first column; each further column is one more
+    closed : the last row belongs to the largest possible count, as for scores from 0 to 4
+    local : a local report: the count is the answer of one unit, as in PRAM, where each record's category is perturbed
+    period : number of last rows that repeat for all larger counts, as the last 250 of a p-table of the ONS
+    layout : interpretation of the columns of a file, for descriptions
 
     Raises
     ------
@@ -69,7 +69,7 @@ class PerturbationTable(PerturbedCount):
 
     Warns
     -----
-    UserWarning : `lowest` is 0 and a mean perturbation above 0.05: a matrix of transitions, most likely
+    UserWarning : `lowest` is 0 and a mean perturbation exceeds 0.05, which suggests a matrix of transitions
 
     References
     ----------
@@ -129,19 +129,18 @@ class PerturbationTable(PerturbedCount):
 
     @classmethod
     def from_transitions(cls, matrix: Any, **flags: bool) -> Self:
-        """From a matrix of transitions: the probability of each published count, given each true one.
+        """Table from a transition matrix: the probability of each published count given each true count.
 
         Parameters
         ----------
-        matrix : (count, published): row i is that of count i, and column j that of the published count j, both from 0
-            on; the last row's perturbations hold for all larger counts. A DataFrame's labels are used, of rows as true
-            and of columns as published counts; a first column without a number for a name holds the true ones
+        matrix : (count, published count), both from 0 on; the perturbations of the last row apply to all larger counts.
+            Labels of a DataFrame are used: rows are true counts, columns published counts; a first column with a
+            non-numeric name holds the true counts
         **flags : `closed`, `local`
 
         Raises
         ------
-        ValueError : labels that are no whole numbers, a true count that is missing, or probabilities that do not add up
-            to 1
+        ValueError : labels that are not whole numbers, a missing true count, or probabilities that do not add up to 1
 
         >>> noise = PerturbationTable.from_transitions([[1.0, 0.0, 0.0], [0.25, 0.5, 0.25]])
         >>> noise.support(1).tolist(), noise.support(9).tolist()
@@ -167,17 +166,17 @@ class PerturbationTable(PerturbedCount):
 
     @classmethod
     def from_columns(cls, *columns: ArrayLike, **flags: Any) -> Self:
-        """From a long table, a line for each count and release that can happen.
+        """Table from a long list, with one entry per count and possible release.
 
         Parameters
         ----------
-        *columns : count, release, probability: one array each, of one length, or Series of one index. Counts run from 0
-            to the last row, which all larger counts share. They are i, j and p of the R package ptable
+        *columns : count, release, probability: arrays (entry,), or Series with one index. Counts run from 0 to the last
+            row, which all larger counts share. In the R package ptable they are called i, j and p
         **flags : `closed`, `local`, `period`
 
         Raises
         ------
-        ValueError : a count is missing, or its probabilities do not add up to 1
+        ValueError : a missing count, or probabilities of a count that do not add up to 1
 
         >>> PerturbationTable.from_columns([0, 1, 1], [0, 0, 3], [1.0, 0.5, 0.5]).support(5).tolist()
         [4, 7]
@@ -190,7 +189,8 @@ class PerturbationTable(PerturbedCount):
         step = check_whole("release", columns[1]) - count
         if missing := sorted({*range(int(count.max(initial=0)) + 1)} - {*count.tolist()}):
             raise ValueError(f"count must run from 0 to the last without gaps, missing {missing}")
-        lowest = min(int(step.min()), -1)  # beside 0 there is nothing to mistake
+        # A negative `lowest` shows that columns are perturbations, so that the constructor does not warn.
+        lowest = min(int(step.min()), -1)
         shape = int(count.max()) + 1, int(step.max()) - lowest + 1
         if shape[0] * shape[1] > MOST_VALUES:
             raise ValueError(f"the table must have at most {MOST_VALUES:,} entries, got {shape[0]} x {shape[1]}")
@@ -200,21 +200,22 @@ class PerturbationTable(PerturbedCount):
 
     @classmethod
     def from_parameters(cls, D: int, V: float, js: int = 0) -> Self:
-        """The table of largest entropy with mean 0 and one variance: the three parameters that an office publishes.
+        """Maximum-entropy table with mean 0 and a given variance, from the three parameters that an office publishes.
 
-        Each row maximises its entropy among laws on the perturbations -D, ..., D that release no count below 0 and none
-        from 1 to `js`, have mean 0 and variance `V`. Zeros stay. The R package ptable also asks, unless told otherwise,
-        that probabilities do not fall towards 0 from below; where that binds, its table differs and is to be read.
+        Each row has the largest entropy among distributions on -D, ..., D with mean 0 and variance `V` that release no
+        count below 0 and none from 1 to `js`. Zeros are not perturbed. By default the R package ptable also requires
+        that probabilities do not decrease towards 0 from below. If that constraint is active, its table differs from
+        this one and should be read from a file.
 
         Parameters
         ----------
-        D : the largest perturbation, >= 1
-        V : variance of the perturbation of every count but 0, people squared
-        js : counts from 1 to this are never released
+        D : largest perturbation, >= 1
+        V : variance of the perturbation of every count except 0, people squared
+        js : counts from 1 to `js` are never released
 
         Raises
         ------
-        ValueError : no law on the perturbations of a count has this variance; the message names the count
+        ValueError : no distribution on the perturbations of a count has this variance; the message names the count
 
         References
         ----------
@@ -243,7 +244,7 @@ class PerturbationTable(PerturbedCount):
 
     @classmethod
     def from_V(cls, value: float, sensitivity: float = 1, cells: int = 1, **options: Any) -> Self:
-        """`from_parameters`, as scenario files name them; a table has no budget, whatever the change."""
+        """`from_parameters` with the signature for scenario files; `sensitivity` and `cells` are ignored."""
         if others := sorted({*options} - {"D", "js"}):
             raise ValueError(f"{others[0]} must be left out of a table by D, V and js")
         if "D" not in options:
@@ -252,21 +253,21 @@ class PerturbationTable(PerturbedCount):
 
     @classmethod
     def on_range(cls, noise: Mechanism, largest: int, ends: str = "redrawn", *, local: bool = False) -> Self:
-        """Whole-number noise that stays within 0 and the largest count, a closed table.
+        """Closed table of integer noise that is restricted to the range from 0 to the largest count.
 
         Parameters
         ----------
-        noise : additive, of whole numbers, such as `Geometric` or `DiscreteGaussian`; others rounded
-        largest : the largest count, >= 1: of scores from 0 to 4, 4
-        ends : "redrawn", drawn again until the release fits, so that other counts change what is likely near the ends;
-            "truncated", moved to the nearer end; "reflected", y below 0 becomes -y and y above the largest count n
-            becomes 2 n - y, until it fits
-        local : whether the count is one unit's own answer
+        noise : additive integer noise, such as `Geometric` or `DiscreteGaussian`, or continuous noise that is rounded
+        largest : largest count, >= 1; for scores from 0 to 4, 4
+        ends : "redrawn", noise is drawn again until the release is in the range, with a probability that depends on the
+            count; "truncated", releases outside are moved to the nearer end; "reflected", y below 0 becomes -y and y
+            above the largest count n becomes 2 n - y, repeatedly
+        local : True if the count is the answer of one unit
 
         Raises
         ------
-        TypeError : noise that is not whole-number additive noise
-        ValueError : a largest count below 1 or with too many entries, another word for `ends`
+        TypeError : noise that is not additive integer noise
+        ValueError : a largest count below 1 or with too many entries, or an unknown value of `ends`
 
         >>> from adversary.privacy.mechanisms import Geometric
         >>> scores = PerturbationTable.on_range(Geometric(1.0), 4, local=True)
@@ -308,7 +309,8 @@ class PerturbationTable(PerturbedCount):
         if not self.local:
             return PerturbedCount.report_loss(self, apart, cells)
         steps, probs = self.transitions
-        last = len(probs) - 1 + (0 if self.closed else steps.size)  # further apart no release is common to both
+        # Answers farther apart have no release in common.
+        last = len(probs) - 1 + (0 if self.closed else steps.size)
         most = int(min(last, np.inf if apart is None else math.floor(check_positive("apart", apart))))
         if (entries := 2 * most * len(probs) * (steps.size + most)) > MOST_VALUES:
             raise ValueError(
@@ -330,12 +332,13 @@ class PerturbationTable(PerturbedCount):
 
 
 def _largest_entropy(steps: Floats, variance: float) -> Floats:
-    """The law on these perturbations of largest entropy with mean 0: p ~ exp(b v + c v^2), by Newton's method."""
+    """Maximum-entropy distribution on perturbations v with mean 0 and a variance: p ~ exp(b v + c v^2), by Newton."""
     low = 0.0 if (steps == 0.0).any() else float(-steps[steps < 0.0].max(initial=-np.inf) * steps[steps > 0.0].min())
     high = abs(float(steps[0] * steps[-1]))
     if not low <= variance <= high:
         raise ValueError(f"V must be from {low:g} to {high:g}, got {variance:g}")
-    if variance in (low, high):  # a law on two points
+    # At the limits only a distribution on two points (or on 0) has this variance.
+    if variance in (low, high):
         ends = steps[[0, -1]] if variance == high else np.array([steps[steps < 0.0].max(), steps[steps > 0.0].min()])
         on_ends = np.array([ends[1], -ends[0]]) / (ends[1] - ends[0])
         return np.array([on_ends[ends == step].sum() for step in steps])
@@ -355,7 +358,7 @@ def _largest_entropy(steps: Floats, variance: float) -> Floats:
 
 
 def _damping(x: Floats, tilt: Floats, target: Floats, step: Floats) -> float:
-    """Half of a Newton step, or half of that, until the dual log sum exp(tilt x) - tilt target falls."""
+    """Step length of Newton's method: halved until the dual objective log sum exp(tilt x) - tilt target decreases."""
 
     def dual(at: Floats) -> float:
         weight = at @ x
@@ -368,7 +371,7 @@ def _damping(x: Floats, tilt: Floats, target: Floats, step: Floats) -> float:
 
 
 def _row_within(noise: Mechanism, count: int, last: int, ends: str) -> Floats:
-    """Probabilities of the releases 0 to the last of noise on one count."""
+    """Probabilities of the releases 0, ..., `last` for one count, with noise restricted by the method `ends`."""
     row = np.exp(noise.log_prob(np.arange(last + 1), count))
     if ends == "truncated":
         row[0], row[-1] = noise.cdf(0, count), noise.sf(last - 1, count)

@@ -1,9 +1,9 @@
-"""Noise with a density that stays within a range: drawn again, truncated or reflected at both ends.
+"""Continuous noise restricted to a range: redrawn, truncated or reflected at both ends.
 
-The law of the release depends on the value: drawn again, the probability of a fit does, so that two values differ in
-it too; truncated, the ends carry whole tails; reflected, the density is folded. In all three the likelihood ratio of
-two values rises along the range (a chain of kernels that are totally positive), so that what exceeds a loss is what
-lies beyond a place, and a larger change is never less informative.
+The distribution of release minus value depends on the value. Redrawn noise has a normalising constant that depends on
+the value; truncated noise has the mass of a tail at each end; the density of reflected noise is folded. In all three
+cases the likelihood ratio of two values is increasing along the range (composition of totally positive kernels). Losses
+above a threshold therefore correspond to releases above a point, and a larger change is never less informative.
 """
 
 from __future__ import annotations
@@ -35,41 +35,39 @@ from adversary.privacy.mechanisms.perturbation_table import ENDS
 from adversary.privacy.mechanisms.ranged_loss import NODES, WEIGHTS, RangedLoss, folded
 
 MOST_RANGE = 3_000
-"""Largest range, all of whose values are compared."""
+"""Largest range; all values in it are compared."""
 
 _HALVINGS = 64
 _FIRST = 5e-324
-"""The first number beyond an end at 0."""
+"""Smallest double above an end at 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class RangedNoise(Mechanism):
-    """Laplace or Gaussian noise on a whole number of a closed range, whose release stays within the range.
+    """Laplace or Gaussian noise on whole numbers from 0 to `largest`, restricted to that range.
 
-    The values are those from 0 to `largest`, and no release lies outside. `PerturbationTable.on_range` is the same for
-    noise on the whole numbers.
-
-    `variance` is the mean square of release minus value at the value where it is largest.
+    `PerturbationTable.on_range` is the counterpart for integer noise. `variance` is the mean square of release minus
+    value at the value where it is largest.
 
     Parameters
     ----------
     mechanism : `Laplace` or `Gaussian`
-    largest : the largest value, a whole number from 1 to 3,000: of scores from 0 to 4, 4
-    ends : "redrawn", drawn again until the release fits, so that other values change what is likely near the ends;
-        "truncated", moved to the nearer end, which so has a mass and no density; "reflected", y below 0 becomes -y and
-        y above the largest value n becomes 2 n - y, until it fits
-    local : a local report: the value is one unit's own answer
+    largest : largest value, a whole number from 1 to 3,000; for scores from 0 to 4, 4
+    ends : "redrawn", noise is drawn again until the release is in the range, with a probability that depends on the
+        value; "truncated", releases outside are moved to the nearer end, which then has a point mass; "reflected", y
+        below 0 becomes -y and y above the largest value n becomes 2 n - y, repeatedly
+    local : a local report: the value is the answer of one unit
 
     Raises
     ------
-    TypeError : other noise; noise on the whole numbers is for `PerturbationTable.on_range`
-    ValueError : a largest value out of range, another word for `ends`
+    TypeError : other noise; for integer noise use `PerturbationTable.on_range`
+    ValueError : a largest value out of range, or an unknown value of `ends`
 
     References
     ----------
     Holohan, Antonatos, Braghin and Mac Aonghusa (2020), "The bounded Laplace mechanism in differential privacy",
-    Journal of Privacy and Confidentiality 10(1), for noise drawn again.
-    Karlin (1968), Total Positivity, for the likelihood ratio of folded laws.
+    Journal of Privacy and Confidentiality 10(1), for redrawn noise.
+    Karlin (1968), Total Positivity, for the likelihood ratio of folded distributions.
 
     >>> from adversary.privacy.mechanisms import Laplace
     >>> noise = RangedNoise(Laplace(1.0), 4)
@@ -123,12 +121,12 @@ class RangedNoise(Mechanism):
         return count
 
     def log_between(self, first: Any, last: Any, value: ArrayLike) -> Floats:
-        """log P(first <= release <= last) of ends that lie apart, relatively accurate; of no release, -inf.
+        """log P(first <= release <= last) with relative accuracy; -inf outside the range.
 
         Parameters
         ----------
-        first, last : first < last, infinities allowed
-        value : float, from 0 to the largest
+        first, last : ends of an interval, first < last, infinities allowed
+        value : true value as a float, from 0 to `largest`
         """
         inside, end = self.mechanism, float(self.largest)
         first, last, value = as_array(first), as_array(last), as_array(value)
@@ -145,7 +143,7 @@ class RangedNoise(Mechanism):
         return np.where(empty, -np.inf, np.minimum(mass, 0.0))
 
     def log_fits(self, value: Floats) -> Floats:
-        """log P(a draw lies within the range)."""
+        """Log probability that an unrestricted draw lies within the range."""
         return log_mass(self.mechanism.log_survival, -value, self.largest - value, 0.0)
 
     def log_likelihood(self, release: ArrayLike, value: ArrayLike) -> Floats:
@@ -170,7 +168,8 @@ class RangedNoise(Mechanism):
     def cdf(self, release: ArrayLike, value: ArrayLike) -> Any:
         value = self.check_value(value).astype(np.float64)
         y = _finite(release)
-        at_end = _FIRST if self.ends == "truncated" else -1.0  # which has a mass, or nothing before it
+        # P(release <= 0) is a point mass if truncated, otherwise 0.
+        at_end = _FIRST if self.ends == "truncated" else -1.0
         return scalar_or_array(np.exp(self.log_between(-np.inf, np.where(y == 0.0, at_end, y), value)))
 
     @labelled
@@ -179,7 +178,7 @@ class RangedNoise(Mechanism):
         return scalar_or_array(np.exp(self.log_beyond(y, value)))
 
     def log_beyond(self, place: Floats, value: Any) -> Floats:
-        """log P(release > place), within the range or before it."""
+        """log P(release > place) for places within or below the range."""
         if self.ends == "reflected":
             law, inside = folded(self.mechanism, float(self.largest)), np.clip(place, 0.0, self.largest)
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -193,14 +192,14 @@ class RangedNoise(Mechanism):
         return _largest_square(self)
 
     def reach(self, nats: float = TAIL_NATS) -> float:
-        """The range: no value lies farther from a release."""
+        """`largest`: no value is farther from a release."""
         return float(self.largest)
 
     def support(self, value: int) -> Integers:
         raise TypeError(f"{self.describe()} is continuous: it has no list of releases")
 
     def sample(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
-        """Noise moved or folded into the range; drawn again, by halving the range about a uniform draw."""
+        """Simulated releases: truncated or folded noise; redrawn noise by inversion of the cdf with bisection."""
         count = self.check_value(value)
         count = np.broadcast_to(count, count.shape if size is None else size).astype(np.float64)
         end = float(self.largest)
@@ -229,7 +228,7 @@ class RangedNoise(Mechanism):
         return replace(self, mechanism=self.mechanism.scaled(factor))
 
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
-        """The smallest loss that dominates those of all values: log P(release | value + sensitivity) / P(. | value).
+        """Smallest loss that dominates all values: log P(release | value + sensitivity) / P(release | value).
 
         Each cell may have its worst value.
         """
@@ -246,7 +245,7 @@ class RangedNoise(Mechanism):
         return repeat_loss(RangedLoss(self, values, shift), cells) if shift and cells else compose_losses([])
 
     def contribution_loss(self, most: float, cells: int = 1) -> PrivacyLoss:
-        """That of the largest change within the range."""
+        """Privacy loss of the largest change up to `most` within the range."""
         shift = int(check_whole("contribution", one_number("contribution", most), minimum=0))
         return self._loss(min(shift, self.largest), cells)
 
@@ -264,7 +263,7 @@ class RangedNoise(Mechanism):
 
     @property
     def log_peak(self) -> float:
-        """That at an end of the range, or of the noise inside where ends have masses."""
+        """Log density at an end of the range, where it is largest; that of the noise itself if truncated."""
         if self.ends == "truncated":
             return float(self.mechanism.log_peak)
         return max(0.0, float(self.log_likelihood(0.0, 0.0)))
@@ -279,8 +278,10 @@ def _finite(release: ArrayLike) -> Floats:
 
 @lru_cache(maxsize=256)
 def _largest_square(noise: RangedNoise) -> float:
-    """The largest mean square of release minus value: the integral of 2 u P(release - value > u), and of the other
-    side, which is that of the value as far from the other end."""
+    """Largest mean square of release minus value over values.
+
+    The integral of 2 u P(release - value > u); the other side is that of the mirrored value, largest - value.
+    """
     values = np.arange(noise.largest + 1.0)[:, None]
     scale = float(np.sqrt(noise.mechanism.variance))
     cuts = np.append(0.0, scale * 2.0 ** np.arange(-2.0, 7.0))

@@ -1,6 +1,6 @@
-"""The privacy loss of noise within a range: that of the worst pair of values, by the place where a loss is exceeded.
+"""Privacy loss of noise restricted to a range, for the worst pair of values; folded Laplace and Gaussian distributions.
 
-And the laws of Laplace and Gaussian noise folded into a range.
+The loss is increasing in the release, so that tails and profile follow from the point at which it exceeds a threshold.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ from adversary.privacy.mechanisms.additive import log_mass
 NODES, WEIGHTS = leggauss(32)
 _PANELS = 400
 _IMAGES, _SIDES = np.array([0.0, 0.0, 1.0, 1.0, -1.0, -1.0, 2.0]), np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, -1.0])
-"""Images, whole widths moved and mirrored or not, of a Gaussian at most a third as wide, that a double sees."""
+"""Images of a folded Gaussian, shifted by multiples of twice the range and mirrored (sign -1), that matter in double
+precision if sigma is at most a third of the range."""
 _GAPS = np.array([-2.0, -1.0, 0.0, 1.0])
-"""Intervals that are folded beyond a place."""
+"""Multiples of twice the range of the intervals that fold onto releases beyond a point."""
 _WAVES = np.arange(1.0, 16.0)
-"""Cosines of a wider one."""
+"""Frequencies of the cosine series of a wider Gaussian."""
 _SECANTS, _TABLED = 4, 2049
 
 
 @dataclass(frozen=True)
 class RangedLoss(LargestLoss):
-    """The largest loss of the pairs (low + shift, low) of values, by the place from which a loss is exceeded.
+    """Smallest loss that dominates the pairs of values (low + shift, low) of noise restricted to a range.
 
     Parameters
     ----------
     noise : `RangedNoise`
-    low : the smaller value of every pair; all there are, or one
-    shift : > 0
+    low : the smaller value of each pair: all of them, or one
+    shift : difference of the two values, > 0
     """
 
     noise: Any
@@ -45,12 +46,12 @@ class RangedLoss(LargestLoss):
 
     @cached_property
     def _values(self) -> tuple[Floats, Floats]:
-        """(larger, smaller) value of every pair, (pair, 1)."""
+        """(larger, smaller) value of each pair, (pair, 1)."""
         low = np.array(self.low, dtype=np.float64)[:, None]
         return low + self.shift, low
 
     def _ratio(self, place: Floats) -> Floats:
-        """log P / Q at places within the range, (pair, place)."""
+        """Log likelihood ratio at places within the range, (pair, place)."""
         a, b = self._values
         inside = self.noise.mechanism
         if self.noise.ends == "reflected":
@@ -63,7 +64,7 @@ class RangedLoss(LargestLoss):
 
     @cached_property
     def _jump(self) -> Any:
-        """log of the ratio of the chances to fit: of noise drawn again, what all losses are smaller by."""
+        """Log ratio of the normalising constants of redrawn noise, which is subtracted from all losses; otherwise 0."""
         if self.noise.ends != "redrawn":
             return 0.0
         a, b = (self.noise.log_fits(value) for value in self._values)
@@ -71,12 +72,12 @@ class RangedLoss(LargestLoss):
 
     @cached_property
     def _table(self) -> Floats:
-        """The ratio along the range, (pair, place)."""
+        """Log likelihood ratio on a grid along the range, (pair, place)."""
         return self._ratio(_places(float(self.noise.largest)))
 
     @cached_property
     def _least_and_most(self) -> tuple[Floats, Floats]:
-        """Loss of every pair at the lower end and at the upper, (pair, 1)."""
+        """Loss of each pair at the lower and at the upper end of the range, (pair, 1)."""
         ends = np.array([0.0, float(self.noise.largest)])
         if self.noise.ends == "truncated":
             a, b = (self.noise.log_likelihood(ends, value) for value in self._values)
@@ -86,7 +87,7 @@ class RangedLoss(LargestLoss):
         return losses[:, :1], losses[:, 1:]
 
     def _place(self, threshold: Floats) -> Floats:
-        """Place beyond which each pair's losses exceed a threshold, (pair, threshold); -1 if all losses do."""
+        """Place beyond which the loss of each pair exceeds a threshold, (pair, threshold); -1 if it always does."""
         a, b = self._values
         inside, end = self.noise.mechanism, float(self.noise.largest)
         least, most = self._least_and_most
@@ -99,7 +100,7 @@ class RangedLoss(LargestLoss):
             else:
                 widest = inside.laplace_rate * (a - b)
                 place = 0.5 * (np.clip(t, -widest, widest) / inside.laplace_rate + a + b)
-        # an end with a mass: beyond the last place that has a density, and short of its own loss
+        # The upper end of truncated noise has a point mass with its own loss: stay below it.
         inner = np.clip(place, 0.0, np.nextafter(end, 0.0) if self.noise.ends == "truncated" else end)
         return np.where(threshold < least, -1.0, np.where(threshold >= most, end, inner))
 
@@ -124,7 +125,7 @@ class RangedLoss(LargestLoss):
         return float(self._least_and_most[1].max())
 
     def expect(self, function: Expectation) -> tuple[Any, Any]:
-        """Of one pair, by Legendre's rule along the range and the masses at its ends."""
+        """Expectations of a single pair by Gauss-Legendre quadrature and the point masses; otherwise interpolated."""
         if len(self.low) > 1:
             return LargestLoss.expect(self, function)
         pair = float(self.low[0] + self.shift), float(self.low[0])
@@ -154,7 +155,7 @@ class RangedLoss(LargestLoss):
         return float(self.expect(lambda z: z)[0]) if len(self.low) == 1 else self.above.kl_divergence
 
     def _panels(self, a: float, b: float) -> tuple[Floats, Floats]:
-        """Nodes and weights within the range, its panels short enough for a few nats of the loss each."""
+        """Quadrature nodes and weights within the range; on each panel the loss changes by a few nats only."""
         scale, end = float(np.sqrt(self.noise.mechanism.variance)), float(self.noise.largest)
         step = max(min(3.0 * scale, 8.0 * scale**2 / (a - b)), end / _PANELS)
         cuts = np.unique(np.concatenate([np.linspace(0.0, end, int(np.ceil(end / step)) + 1), [a, b]]))
@@ -167,7 +168,7 @@ class RangedLoss(LargestLoss):
 
     @cached_property
     def _mirrored(self) -> RangedLoss:
-        """Of the smaller value of every pair against the larger: the same seen from the other end of the range."""
+        """Loss of the smaller value of each pair against the larger: the mirror image of the range."""
         return RangedLoss(self.noise, tuple(self.noise.largest - self.shift - one for one in self.low), self.shift)
 
     def each_behind(self, epsilon: Floats) -> Floats:
@@ -176,7 +177,15 @@ class RangedLoss(LargestLoss):
 
 @dataclass(frozen=True)
 class FoldedLaplace:
-    """Laplace noise folded into [0, end]: cosh(min) cosh(end - max) / sinh(end), in units of the scale."""
+    """Laplace distribution folded into [0, end]: density cosh(min) cosh(end - max) / sinh(end), in units of the scale.
+
+    min and max are those of release and value.
+
+    Parameters
+    ----------
+    rate : 1 / scale
+    end : length of the range, > 0
+    """
 
     rate: float
     end: float
@@ -191,7 +200,7 @@ class FoldedLaplace:
         return _log_sinh(np.array(self.rate * self.end))
 
     def log_between(self, low: Floats, high: Floats, value: Floats) -> Floats:
-        """Two terms, on either side of the value."""
+        """log P(low <= release <= high), as a sum of two terms, one on each side of the value."""
         left = low, np.minimum(high, value)
         right = np.maximum(low, value), high
         parts = [
@@ -209,7 +218,7 @@ class FoldedLaplace:
         return self.log_density(y, a) - self.log_density(y, b)
 
     def place(self, threshold: Floats, a: Floats, b: Floats, table: Floats) -> Floats:
-        """Between the values cosh(y) / cosh(end - y) = e^threshold cosh(b) / cosh(end - a)."""
+        """Place y between the values b < a with cosh(y) / cosh(end - y) = e^threshold cosh(b) / cosh(end - a)."""
         del table
         log_r = threshold + _log_cosh(self.rate * b) - _log_cosh(self.rate * (self.end - a))
         whole = self.rate * self.end
@@ -222,20 +231,26 @@ class FoldedLaplace:
 
 @dataclass(frozen=True)
 class FoldedGaussian:
-    """Gaussian noise folded into [0, end]: a sum over images where it is narrow, over cosines where it is wide."""
+    """Gaussian distribution folded into [0, end]: a sum over images if it is narrow, over cosines if it is wide.
+
+    Parameters
+    ----------
+    noise : `Gaussian`
+    end : length of the range, > 0
+    """
 
     noise: Any
     end: float
 
     @property
     def _heights(self) -> Floats | None:
-        """Of the cosines; None where images are fewer."""
+        """Coefficients of the cosine series; None for narrow noise, for which images are used."""
         if 3.0 * self.noise.sigma <= self.end:
             return None
         return np.asarray(np.exp(-0.5 * (_WAVES * np.pi * self.noise.sigma / self.end) ** 2))
 
     def _excess(self, heights: Floats, y: Floats, value: Floats) -> Floats:
-        """By what the density times the width exceeds 1."""
+        """Density times the length of the range, minus 1."""
         angle = np.pi / self.end * _WAVES
         return np.asarray(2.0 * (np.cos(angle * y[..., None]) * np.cos(angle * value[..., None])) @ heights)
 
@@ -256,7 +271,8 @@ class FoldedGaussian:
                 np.cos(angle * middle[..., None]) * np.sin(angle * half[..., None]) * np.cos(angle * value[..., None])
             )
             return np.asarray(np.log(np.maximum(2.0 * half / self.end + 4.0 * waves @ (heights / _WAVES) / np.pi, 0.0)))
-        left = low + high < 2.0 * value  # of the value: seen from the other end, where tails are small
+        # Intervals left of the value are mirrored, so that both tails are small.
+        left = low + high < 2.0 * value
         low, high = np.where(left, self.end - high, low), np.where(left, self.end - low, high)
         first, last = (self.log_beyond(one, np.where(left, self.end - value, value)) for one in (low, high))
         with np.errstate(invalid="ignore"):
@@ -272,7 +288,7 @@ class FoldedGaussian:
         return log_sum_exp(log_mass(self.noise.log_survival, low, high, 0.0))
 
     def place(self, threshold: Floats, a: Floats, b: Floats, table: Floats) -> Floats:
-        """By a table of the rising ratio, and secants between two of its entries."""
+        """Place at which the increasing log ratio equals the threshold, by table look-up and secant steps."""
         grid = _places(self.end)
         at = np.stack([np.clip(np.searchsorted(row, threshold, "right") - 1, 0, _TABLED - 2) for row in table])
         low, high = grid[at], grid[at + 1]
@@ -283,7 +299,7 @@ class FoldedGaussian:
                 middle = np.clip(np.nan_to_num(low - under * (high - low) / (over - under)), low, high)
             excess = self.log_ratio(middle, a, b) - threshold
             left = excess <= 0.0
-            # the end that stays counts half, so that both come nearer
+            # Illinois variant of regula falsi: the value of the retained end is halved, so that both ends converge.
             under, over = np.where(left, excess, 0.5 * under), np.where(left, 0.5 * over, excess)
             low, high = np.where(left, middle, low), np.where(left, high, middle)
         return middle
@@ -291,12 +307,12 @@ class FoldedGaussian:
 
 @lru_cache(maxsize=64)
 def folded(noise: Any, end: float) -> FoldedLaplace | FoldedGaussian:
-    """The law of Laplace or Gaussian noise folded into [0, end].
+    """Distribution of Laplace or Gaussian noise folded into [0, end].
 
     Parameters
     ----------
     noise : `Laplace` or `Gaussian`
-    end : > 0
+    end : length of the range, > 0
 
     >>> from adversary.privacy.mechanisms import Laplace
     >>> law = folded(Laplace(1.0), 4.0)
@@ -307,7 +323,7 @@ def folded(noise: Any, end: float) -> FoldedLaplace | FoldedGaussian:
 
 
 def _places(end: float) -> Floats:
-    """Places along a range at which ratios are tabled, (place,)."""
+    """Grid of places along a range for the table of log ratios, (place,)."""
     return np.linspace(0.0, end, _TABLED)
 
 
@@ -317,12 +333,12 @@ def _log_cosh(x: Floats) -> Floats:
 
 
 def _log_sinh(x: Floats) -> Floats:
-    """Of x >= 0; -inf from 0 down."""
+    """log sinh(x); -inf for x <= 0."""
     size = np.maximum(x, 0.0)
     with np.errstate(divide="ignore"):
         return np.asarray(size + np.log(-np.expm1(-2.0 * size)) - np.log(2.0))
 
 
 def _log_sinh_difference(x: Floats, y: Floats) -> Floats:
-    """log(sinh y - sinh x), -inf unless y > x."""
+    """log(sinh y - sinh x); -inf unless y > x."""
     return np.asarray(np.log(2.0) + _log_cosh(0.5 * (x + y)) + _log_sinh(0.5 * (y - x)))

@@ -1,7 +1,7 @@
-"""Staircase noise: a density in steps, the pure differential privacy of least expected error.
+"""Staircase noise: a piecewise constant density, the pure DP mechanism of smallest expected error.
 
-It is symmetric and falls away from 0, but its logarithm is not concave: the largest loss of a change that is no
-multiple of the steps' width lies at a fall, not in the tail.
+It is symmetric and decreases away from 0, but is not log-concave. For a change that is not a multiple of the step width
+the largest loss occurs at a step near 0, not in the tail.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from adversary.privacy.mechanisms.mechanism import MOST_VALUES, Mechanism, root_
 
 _LOG_HALF = -math.log(2.0)
 _LEAST_SHARE = float(np.finfo(np.float64).tiny)
-"""The best share of very little noise is no double; with this one it is as good as none."""
+"""Lower limit of the optimal share, which underflows for very little noise."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Staircase(Calibrated, ContinuousNoise):
-    """Staircase noise: a density that falls by e^-epsilon at the distances gamma w, (1 + gamma) w, ... from 0.
+    """Staircase noise: a density that decreases by e^-epsilon at the distances gamma w, (1 + gamma) w, ... from 0.
 
-    The steps are as wide as the sensitivity w. With b = e^-epsilon and k = 0, 1, ... the density is
+    The step width w is the sensitivity. With b = e^-epsilon and k = 0, 1, ... the density is
 
         f(x) = a b^k        for k w <= |x| < (k + gamma) w,
         f(x) = a b^(k + 1)  for (k + gamma) w <= |x| < (k + 1) w,    a = (1 - b) / (2 w (gamma + b (1 - gamma))).
 
-    At gamma = 1 / (1 + e^(epsilon / 2)), which is used where none is given, no noise that is epsilon-DP for a change of
-    w has a smaller mean absolute error.
+    The default gamma = 1 / (1 + e^(epsilon / 2)) has the smallest mean absolute error of all epsilon-DP noise for a
+    change of w.
 
     Parameters
     ----------
-    epsilon : nats of a change of `sensitivity`, > 0
-    gamma : share of a step that is as high as the one before, in [0, 1]
-    sensitivity : w, the width of the steps, in people
+    epsilon : nats for a change of `sensitivity`, > 0
+    gamma : share of a step before the density decreases, in [0, 1]; None for the optimal one
+    sensitivity : step width w, in people
 
     References
     ----------
@@ -88,7 +88,7 @@ class Staircase(Calibrated, ContinuousNoise):
 
     @property
     def share(self) -> float:
-        """Gamma, the best one where none is given."""
+        """Gamma, by default the optimal one."""
         return max(float(expit(-0.5 * self.epsilon)), _LEAST_SHARE) if self.gamma is None else self.gamma
 
     @property
@@ -98,7 +98,7 @@ class Staircase(Calibrated, ContinuousNoise):
             return float(np.log(self.share)), float(np.log1p(-self.share))
 
     def _log_density(self, falls: Floats) -> Floats:
-        """Log density, per width of a step, after so many falls from its peak; the first may be deeper than doubles."""
+        """Log density per step width after a number of decreases from the peak, in log space to avoid underflow."""
         (high, low), e = self._log_ends, self.epsilon
         mass = np.log(-np.expm1(-e)) + _LOG_HALF
         peak, fallen = mass - np.logaddexp(high, low - e), mass - np.logaddexp(high + e, low)
@@ -110,13 +110,14 @@ class Staircase(Calibrated, ContinuousNoise):
 
     @property
     def tail_rate(self) -> float:
-        """Epsilon over the width of a step, on average."""
+        """Epsilon over the step width: the mean decrease of the log density per unit."""
         return float(self.epsilon / self.sensitivity)
 
     @property
     def variance(self) -> float:
         b, c, g = math.exp(-self.epsilon), -math.expm1(-self.epsilon), self.share
-        first, second = b / c, b * (1.0 + b) / c**2  # the means of k and k^2
+        # Means of the geometric step number k and of k^2.
+        first, second = b / c, b * (1.0 + b) / c**2
         log_high, log_low = self._log_ends
         outside = float(expit(log_low - self.epsilon - log_high))
         inner = second + first * g + g**2 / 3.0
@@ -137,7 +138,7 @@ class Staircase(Calibrated, ContinuousNoise):
         return np.asarray(self._log_density(step + (place >= self.share)) - np.log(self.sensitivity))
 
     def log_survival(self, offset: Floats) -> Floats:
-        """The rest of a step, and half of what lies beyond it: positive terms, in logs; nothing beyond infinity."""
+        """log P(noise >= offset): the rest of a step plus all further steps, as positive terms in log space."""
         far = np.isinf(offset)
         step, place = _step_and_place(np.where(far, 0.0, offset), self.sensitivity)
         _, low = self._log_ends
@@ -151,7 +152,7 @@ class Staircase(Calibrated, ContinuousNoise):
         return np.asarray(np.where(np.asarray(offset) >= 0, outer, np.log1p(-np.exp(outer))), dtype=np.float64)
 
     def draw(self, rng: np.random.Generator, shape: Any) -> Floats:
-        """A step by its geometric law, a part of it, and a place there."""
+        """Random noise: a geometric step number, the inner or outer part of the step, a uniform place in it, a sign."""
         high, low = self._log_ends
         step = np.floor(rng.exponential(1.0, shape) / self.epsilon)
         outside = rng.random(shape) < expit(low - self.epsilon - high)
@@ -172,10 +173,10 @@ class Staircase(Calibrated, ContinuousNoise):
         return replace(self, epsilon=self.epsilon * root_of(factor))
 
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
-        """Whole multiples of epsilon, up to the change in widths, rounded up: listed piece by piece.
+        """Privacy loss: multiples of epsilon up to the change in step widths, rounded up, listed piece by piece.
 
-        Between the falls of both densities the loss is constant; before the first of both peaks and after the last it
-        repeats with every width, its mass smaller by e^-epsilon.
+        The loss is constant between the steps of both densities. Outside the two peaks it repeats with every step
+        width, with masses that decrease by e^-epsilon.
         """
         change, n = self.change(sensitivity, cells)
         moved = _widths(float(check_non_negative("sensitivity", change)), self.sensitivity)
@@ -194,25 +195,27 @@ class Staircase(Calibrated, ContinuousNoise):
 
 
 def _widths(change: float, width: float) -> float:
-    """A change in widths of a step; within rounding of a whole number it is that number."""
+    """Change in units of the step width; a whole number if it is one up to rounding."""
     moved = change / width
     whole = float(np.rint(moved))
     return whole if abs(moved - whole) <= 4e-16 * whole else moved
 
 
 def _step_and_place(offset: Any, width: float) -> tuple[Floats, Floats]:
-    """Whole widths of a distance from 0, and what is left, in widths."""
+    """Number of whole steps in a distance from 0, and the remainder in step widths."""
     x = np.abs(np.asarray(offset, dtype=np.float64)) / width
     return np.floor(x), x - np.floor(x)
 
 
 def _pieces(moved: float, share: float) -> tuple[Floats, Floats, Floats, Any]:
-    """Pieces where both densities, P's about `moved` and Q's about 0, are constant, a width before 0 to one behind P's.
+    """Pieces on which the densities of P, centred at `moved`, and of Q, centred at 0, are both constant.
+
+    They extend from one step width below 0 to one above `moved`. Ends of pieces are stored as a base (a whole number,
+    or one relative to `moved`) plus -1, 0 or 1 times the share, so that widths are exact for any share.
 
     Returns
     -------
-    Falls of P's and of Q's density from its peak, log width, and whether the piece repeats outwards. A place is a whole
-    number, or one beside `moved`, and -1, 0 or 1 shares: widths of pieces are then exact however small the share.
+    Numbers of decreases of P's and of Q's density from the peak, log widths, and a mask of pieces that repeat outwards.
     """
     last = math.ceil(moved) + 1
     about_q, about_p = np.arange(-last, last + 1.0), moved + np.arange(-last, last + 1.0)
@@ -226,7 +229,7 @@ def _pieces(moved: float, share: float) -> tuple[Floats, Floats, Floats, Any]:
     base, sign, owner = base[order], sign[order], owner[order]
     width, piece = np.diff(base) + share * np.diff(sign), np.arange(base.size - 1)
     first, peak_q, peak_p, end = np.flatnonzero(owner == 0)
-    # a fall outwards of the peak: those passed to the right of it, those still ahead to the left
+    # Decreases from the peak: steps already passed on its right, steps still ahead on its left.
     q, p = (
         np.cumsum(owner == right)[:-1] + (owner == right + 1).sum() - np.cumsum(owner == right + 1)[:-1]
         for right in (1, 3)

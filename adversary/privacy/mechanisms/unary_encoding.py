@@ -1,4 +1,4 @@
-"""Reports of several bits: unary encoding, and RAPPOR, whose permanent bits are memoised."""
+"""Local reports of several bits: unary encoding, and RAPPOR with memoised permanent bits."""
 
 from __future__ import annotations
 
@@ -33,34 +33,34 @@ from adversary.privacy.mechanisms.mechanism import Mechanism, root_of
 from adversary.privacy.mechanisms.perturbation import TabledReleases, sums_from_either_end
 
 MOST_PAIRS = 4_000_000
-"""Of likelihood ratios that are added up at once for a report of several bits."""
+"""Largest number of pairs of likelihood ratios in the convolution of bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnaryEncoding(LocalReport, TabledReleases):
-    """A report of bits, of which an answer sets some to 1, and each bit is then made noisy by itself.
+    """Unary encoding: an answer sets some bits to 1, and independent noise is added to each bit.
 
-    Of the two answers 0 and 1 that an adversary compares, each sets `ones` bits that the other leaves at 0; all other
-    bits have one law under both, and say nothing. What is released is a vector. Its number here is the place of its
-    likelihood ratio among all possible ones, 0 in the middle, positive in favour of answer 1: nothing else of it bears
-    on the comparison. For one report it is the number of 1s among the bits of answer 1, less that among those of 0.
+    The two answers that an adversary compares, 0 and 1, each set `ones` bits that the other does not; the remaining
+    bits have the same distribution under both. A release is a vector of bits, represented by the rank of its likelihood
+    ratio, a sufficient statistic: 0 in the middle, positive in favour of answer 1. For one report the rank is the
+    number of 1s among the bits of answer 1 minus that among the bits of answer 0.
 
-    With `permanent` = f each bit is first replaced by a fair coin with chance f, once and for all (RAPPOR), and each of
-    `reports` reports makes it noisy afresh. However many there are, their loss stays below that of the permanent bits,
-    which stay = 1 and rise = 0 have. A count-mean sketch is bounded by the report of its bits with `ones` = 1: where
-    two answers meet in one hash, no bit differs.
+    With `permanent` = f each bit is first replaced, permanently, by a fair coin with probability f (RAPPOR), and each
+    of `reports` reports adds independent noise. The loss of any number of reports is below that of the permanent bits,
+    for which stay = 1 and rise = 0. A count-mean sketch is bounded by `ones` = 1: if the hashes of two answers collide,
+    no bit differs.
 
     Parameters
     ----------
-    stay : chance that a 1 is reported as 1, above `rise`
-    rise : chance that a 0 is reported as 1
-    ones : number of bits that one of two answers sets and the other does not; of a Bloom filter at most its hashes
-    permanent : f, chance that a bit is replaced by a coin before all reports, below 1
+    stay : probability that a 1 is reported as 1, above `rise`
+    rise : probability that a 0 is reported as 1
+    ones : number of bits set by one of two answers and not by the other; for a Bloom filter at most its hash functions
+    permanent : f, probability that a bit is replaced by a coin before all reports, below 1
     reports : number of reports on the same permanent bits
 
     Raises
     ------
-    ValueError : a chance out of range, a bit that would be certain, or reports of more ratios than can be listed
+    ValueError : a probability out of range, a bit without noise, or too many likelihood ratios to list
 
     References
     ----------
@@ -114,21 +114,21 @@ class UnaryEncoding(LocalReport, TabledReleases):
         optimised: bool = False,
         **chances: float,
     ) -> Self:
-        """From the epsilon of all reports of one unit together, with chances that add up to 1 or are optimised.
+        """Unary encoding from the total epsilon of all reports of one unit, symmetric or optimised.
 
         Parameters
         ----------
         epsilon : nats, > 0
-        sensitivity : without meaning here, as an answer may change to any other
-        cells : number of reports of one unit, each of which has an equal part
+        sensitivity : checked, but not used: an answer may change to any other
+        cells : number of reports of one unit, among which epsilon is divided equally
         ones : as in the class
-        optimised : stay = 1/2, whose estimates have the least variance (optimised unary encoding); without it, rise is
-            1 - stay (symmetric, as basic RAPPOR has it)
-        **chances : none
+        optimised : True for stay = 1/2, which minimises the variance of estimates (optimised unary encoding); False for
+            rise = 1 - stay (symmetric, as in basic RAPPOR)
+        **chances : not allowed; catches probabilities from scenario files
 
         Raises
         ------
-        ValueError : chances beside an epsilon
+        ValueError : probabilities given together with an epsilon
 
         >>> round(UnaryEncoding.from_epsilon(2.0, cells=2, ones=5).epsilon, 9)
         1.0
@@ -144,13 +144,13 @@ class UnaryEncoding(LocalReport, TabledReleases):
     def from_stay(
         cls, stay: float, sensitivity: float = 1, cells: int = 1, optimised: bool = False, **options: Any
     ) -> Self:
-        """From its chances, which stand whatever the change; `optimised` is for `from_epsilon`."""
+        """Unary encoding from its probabilities; `sensitivity` and `cells` are ignored, `optimised` is refused."""
         if optimised:
             raise ValueError("optimised must be left out beside stay: it says which chances an epsilon has")
         return cls(stay, **options)
 
     def memoised(self, releases: int) -> Mechanism:
-        """The permanent bits are memoised, and every release is a report of its own; without them, all of it is."""
+        """Mechanism of several reports on the same permanent bits; without permanent bits, the mechanism itself."""
         return replace(self, reports=releases) if self.permanent else Mechanism.memoised(self, releases)
 
     def describe(self) -> str:
@@ -161,7 +161,7 @@ class UnaryEncoding(LocalReport, TabledReleases):
 
     @property
     def epsilon(self) -> float:
-        """The largest privacy loss, in nats."""
+        """Largest privacy loss, in nats."""
         return float(_law(self).losses[-1])
 
     @property
@@ -183,7 +183,7 @@ class UnaryEncoding(LocalReport, TabledReleases):
         return float(np.abs(_table(self)[0]).max() + 1)
 
     def _mass(self, release: ArrayLike, value: ArrayLike, above: int) -> Floats:
-        """Sums of the probabilities, from either end."""
+        """Cumulative sums of the probabilities, from either end."""
         places, _, sums = _table(self)
         answer = self.check_value(value)
         column = np.clip(check_whole("release", release) - places[0] + 1, 0, places.size)
@@ -196,7 +196,7 @@ class UnaryEncoding(LocalReport, TabledReleases):
         return float(np.mean([np.exp(log_p[value]) @ (places - value) ** 2.0 for value in (0, 1)]))
 
     def sample(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
-        """By inverting the cumulative sums."""
+        """Simulated releases, by inversion of the cumulative sums."""
         places, _, sums = _table(self)
         answer = self.check_value(value)
         answer = np.broadcast_to(answer, answer.shape if size is None else size)
@@ -209,7 +209,7 @@ class UnaryEncoding(LocalReport, TabledReleases):
         return _table(self)[0]
 
     def scaled(self, factor: float) -> Self:
-        """Every log odds of its chances times the root of the factor, so that epsilon of one report grows by that."""
+        """Mechanism with all log odds, hence epsilon of one report, multiplied by the square root of the factor."""
         root = root_of(factor)
         stay, rise, coin = (float(expit(root * logit(x))) for x in (self.stay, self.rise, self.permanent / 2.0))
         return replace(self, stay=stay, rise=rise, permanent=2.0 * coin)
@@ -223,9 +223,9 @@ class UnaryEncoding(LocalReport, TabledReleases):
 
 @lru_cache(maxsize=256)
 def _law(report: UnaryEncoding) -> LatticeLoss:
-    """The loss of answer 1 against answer 0: of `ones` bits that fall and as many that rise, each by all its reports.
+    """Loss of answer 1 against answer 0: `ones` bits change from 1 to 0 and as many from 0 to 1, in all reports.
 
-    Of one bit the number of its 1s is a mixture of two binomials, by its permanent value.
+    The number of 1s of a bit over its reports is a mixture of two binomial distributions, by its permanent value.
     """
     n, count = report.reports, np.arange(report.reports + 1.0)
     ways = gammaln(n + 1.0) - gammaln(count + 1.0) - gammaln(n - count + 1.0)
@@ -241,7 +241,7 @@ def _law(report: UnaryEncoding) -> LatticeLoss:
 
 
 def _times(bit: LatticeLoss, count: int) -> LatticeLoss:
-    """The loss of so many bits, by halves."""
+    """Loss of `count` bits, by repeated halving."""
     if count == 1:
         return bit
     half = _times(bit, count // 2)
@@ -249,14 +249,14 @@ def _times(bit: LatticeLoss, count: int) -> LatticeLoss:
 
 
 def _together(a: LatticeLoss, b: LatticeLoss) -> LatticeLoss:
-    """The loss of two reports, every pair of likelihood ratios listed."""
+    """Loss of two independent reports, from all pairs of likelihood ratios."""
     both = (a.losses, b.losses), (a.log_p, b.log_p), (a.log_q, b.log_q)
     return LatticeLoss.from_losses(*(np.add.outer(x, y).ravel() for x, y in both))
 
 
 @lru_cache(maxsize=256)
 def _table(report: UnaryEncoding) -> tuple[Integers, Floats, tuple[Floats, Floats]]:
-    """Releases, log probabilities (answer, release), and their sums below and from each release on."""
+    """Releases (ranks), log probabilities (answer, release), and cumulative sums from both ends."""
     law = _law(report)
     middle = int(np.argmin(np.abs(law.losses)))
     log_p = np.stack([law.log_q, law.log_p])

@@ -34,9 +34,9 @@ from scipy.special import log_ndtr
 
 from adversary._core import Floats
 from adversary.privacy.losses.contour.contour_terms import (
-    Asked,
     Blocks,
     Nodes,
+    NodesNeeded,
     curvature,
     decay,
     lattice_kernels,
@@ -185,7 +185,7 @@ class Contour:
         return {}
 
     def _grid(self, last: float, spacing: float, threshold: Threshold) -> Nodes:
-        """Nodes where Phi may exceed tau(u); those used last are kept, as calls ask for the same ones."""
+        """Nodes where Phi may exceed tau(u); a cache holds the most recent ones, as calls repeat them."""
         key = (spacing, threshold)
         if key in self._grids:
             self._grids[key] = self._grids.pop(key)
@@ -201,21 +201,21 @@ class Contour:
         return self._grids[key]
 
     @cached_property
-    def _found(self) -> dict[Threshold, RevivalWindows]:
+    def _windows_by_threshold(self) -> dict[Threshold, RevivalWindows]:
         return {}
 
     def _windows(self, threshold: Threshold, most: int = MOST.windows) -> RevivalWindows:
-        """Windows outside which Phi is at most tau(u); those found for a slightly harder threshold serve as well."""
-        for other, windows in self._found.items():
+        """Windows outside which Phi is at most tau(u); those of a slightly stricter threshold are reused."""
+        for other, windows in self._windows_by_threshold.items():
             if 0.0 <= threshold.log_tau - other.log_tau <= 9.0 and 1.0 <= other.u0 / threshold.u0 <= 8.0:
                 return windows
-        if len(self._found) >= _KEPT_WINDOWS:
-            self._found.pop(next(iter(self._found)))
+        if len(self._windows_by_threshold) >= _KEPT_WINDOWS:
+            self._windows_by_threshold.pop(next(iter(self._windows_by_threshold)))
         weights = np.array([curvature(float(v)) for v in self.v]) * self.count * self.shift**2 * self.v / 2.0
         periods = 2.0 * np.pi / (self.shift * self.v)
         end = np.pi / self.step if self.step else np.inf
         revived = revivals(periods, weights, threshold, end, self.variance / 2.0, most)
-        self._found[threshold] = revived
+        self._windows_by_threshold[threshold] = revived
         return revived
 
     def _weighted_phi(self, grid: Nodes, residue: Fraction) -> Any:
@@ -241,7 +241,7 @@ class Contour:
         grid = self._grid(needs.last, needs.spacing, needs.threshold)
         return grid, needs.period, np.zeros_like(eps) if grid.whole else needs.left_out
 
-    def _nodes_for(self, eps: Floats, s: Floats, log_size: Floats, tol: float, kind: str) -> Asked:
+    def _nodes_for(self, eps: Floats, s: Floats, log_size: Floats, tol: float, kind: str) -> NodesNeeded:
         """Period and threshold for the tolerance, rounded to steps so that grids are shared."""
         rho, h = self.rho, self.step
         saddle = (eps - rho) / (2.0 * rho)
@@ -259,7 +259,7 @@ class Contour:
         scale = rho * s * (s + 1.0) - s * eps  # log of the factor before Phi
         kappa = 0.0 if h is None else np.where(s > 0, s + 0.5, 0.5) * h
         threshold, left_out = self._dropping(s, scale + kappa, log_size, tol, spacing, last, kind)
-        return Asked(float(last), spacing, period, threshold, left_out)
+        return NodesNeeded(float(last), spacing, period, threshold, left_out)
 
     def _dropping(
         self, s: Floats, log_scale: Floats, log_size: Floats, tol: float, spacing: float, last: float, kind: str

@@ -93,8 +93,8 @@ def curvature(v: float) -> float:
     return float(-2.0 * v * log_edge / np.pi**2)
 
 
-class Asked(NamedTuple):
-    """Nodes as they are needed: the largest number, spacing, period, threshold, and what that leaves out."""
+class NodesNeeded(NamedTuple):
+    """Specification of nodes: largest number, spacing, period, threshold, and bound on the omitted terms."""
 
     last: float
     spacing: float
@@ -104,8 +104,10 @@ class Asked(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """Whole numbers n, the spacing of the nodes, quadrature weights, 1 - e^(-iuh), whether no node of a period is left
-    out, and Phi by residue as far as it was asked for."""
+    """Nodes n times `spacing`, quadrature weights, and wave = 1 - e^(-iuh).
+
+    `whole` is True if no node of a period is omitted; `phi` caches Phi by residue.
+    """
 
     n: Floats
     spacing: float
