@@ -1,4 +1,4 @@
-"""Releases changed after the noise: clamped, rounded, made nonnegative, or made to add up."""
+"""Post-processing of noisy counts: clamped, rounded, suppressed, made non-negative, or adjusted to add up."""
 
 import lazy_loader
 

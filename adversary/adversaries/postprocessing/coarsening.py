@@ -1,11 +1,11 @@
-"""Releases made coarser one by one, clamped or rounded: mechanisms that wrap a mechanism.
+"""Post-processing of single releases, clamping and rounding: mechanisms that wrap a mechanism.
 
-Both are non-decreasing functions g of the release y of the mechanism inside, so what is published has
+Both are non-decreasing functions g of the release y of the mechanism inside, so a published number r has probability
 
     P(g(y) = r) = P(first(r) <= y <= last(r)),      first(r) = min {y : g(y) >= r},  last(r) = max {y : g(y) <= r},
 
-and wrappers nest: an interval of one is an interval of the next. Such a law depends on the data only through the
-release inside, so every guarantee of the mechanism inside holds for it (post-processing).
+and wrappers nest: the preimage of an interval is an interval. The published number depends on the data only through
+the release inside, so every guarantee of the mechanism inside holds for it (post-processing).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _FAR_NATS = TAIL_NATS + 8.0
 
 
 class Coarsened(Mechanism):
-    """A mechanism each of whose releases is put through a non-decreasing function.
+    """A mechanism whose releases are a non-decreasing function of those of another mechanism.
 
-    To add one: a frozen dataclass with a field `mechanism`, and `image`, `first`, `last`, `step` and `reach`; also
-    `is_continuous`, `variance` and `smallest_release` where they are not as inside. Integer noise inside is added up
-    exactly; continuous noise inside is integrated over intervals, and where a release is a single point of it (inside
-    the ends of `Clamped`), "log probability" is a log density. A release that cannot occur has log probability -inf.
+    A subclass is a frozen dataclass with a field `mechanism`, and defines `image`, `first`, `last`, `step` and `reach`,
+    and also `is_continuous`, `variance` and `smallest_release` if they differ from those inside. Integer noise inside
+    is summed exactly and continuous noise integrated over intervals. If a release has a single preimage in continuous
+    noise (between the ends of `Clamped`), "log probability" is a log density. An impossible release has -inf.
     """
 
     __slots__ = ()
@@ -55,7 +55,7 @@ class Coarsened(Mechanism):
     @property
     @abstractmethod
     def step(self) -> str:
-        """The step from releases of the mechanism inside to its own, in words."""
+        """The post-processing of this wrapper, in words."""
 
     @property
     def is_continuous(self) -> bool:
@@ -63,7 +63,7 @@ class Coarsened(Mechanism):
 
     @property
     def log_concave(self) -> bool:
-        """That of the mechanism inside: the mass of an interval moved along a log-concave law is log-concave too."""
+        """True if the mechanism inside is log-concave: the mass of a shifted interval is then log-concave too."""
         return self.mechanism.log_concave
 
     @property
@@ -116,11 +116,11 @@ class Coarsened(Mechanism):
         return scalar_or_array(np.exp(log_between(self, beyond, np.full_like(at, np.inf), self._values(value))))
 
     def rho(self, change: float = 1) -> float:
-        """That of the mechanism inside: post-processing costs nothing."""
+        """The rho of the mechanism inside: post-processing has no privacy cost."""
         return self.mechanism.rho(change)
 
     def contribution_loss(self, most: float, cells: int = 1) -> PrivacyLoss:
-        """That of the mechanism inside."""
+        """The loss of the mechanism inside, an upper bound."""
         return self.mechanism.contribution_loss(most, cells)
 
     def contribution_rho(self, most: float) -> float:
@@ -131,7 +131,7 @@ class Coarsened(Mechanism):
         return self.mechanism.is_local
 
     def report_loss(self, apart: float | None = None, cells: int = 1) -> PrivacyLoss:
-        """That of the mechanism inside."""
+        """The loss of the mechanism inside, an upper bound."""
         return self.mechanism.report_loss(apart, cells)
 
     @property
@@ -159,7 +159,7 @@ class Coarsened(Mechanism):
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
         """The loss of the mechanism inside: an upper bound at every value, by data processing.
 
-        Clamping attains it in the limit of values far inside the ends.
+        Clamping attains it in the limit of values far from the ends.
         """
         return self.mechanism.privacy_loss(sensitivity, cells)
 
@@ -177,22 +177,22 @@ class Coarsened(Mechanism):
 
 @log_between.register
 def _(mechanism: Coarsened, first: Floats, last: Floats, value: Floats) -> Floats:
-    """The mass of the releases inside that lead there."""
+    """The log mass of the preimage, an interval of releases inside."""
     return log_between(mechanism.mechanism, mechanism.first(first), mechanism.last(last), value)
 
 
 @dataclass(frozen=True, slots=True)
 class Clamped(Coarsened):
-    """Releases moved to the nearest end of [lower, upper]: max(lower, min(upper, y)).
+    """Releases clamped to [lower, upper]: max(lower, min(upper, y)).
 
-    The ends carry whole tails, P(lower) = P(y <= lower) and P(upper) = P(y >= upper); between them nothing changes. Of
-    continuous noise the ends are atoms, with log masses, and the rest keeps its log density.
+    The ends have the mass of whole tails, P(lower) = P(y <= lower) and P(upper) = P(y >= upper); between them nothing
+    changes. For continuous noise the ends are atoms with log masses, and between them there are log densities.
 
-    `variance` is that of the mechanism inside: right far from the ends, an upper bound for every value between them.
+    `variance` is that of the mechanism inside: exact far from the ends, an upper bound for every value between them.
 
     Parameters
     ----------
-    mechanism : what is clamped
+    mechanism : the mechanism inside
     lower, upper : whole numbers, None for no end on that side; at least one of them
 
     References
@@ -243,7 +243,7 @@ class Clamped(Coarsened):
         return -np.inf if self.lower is None else self.lower, np.inf if self.upper is None else self.upper
 
     def reach(self, nats: float = TAIL_NATS) -> float:
-        """Of counts, which start at 0. Infinite with an upper end: every count far above explains it equally well."""
+        """Distance as for `Mechanism.reach`, for counts >= 0; infinite with an upper end, which fits large counts."""
         return np.inf if self.upper is not None else self.mechanism.reach(nats) + abs(self.lower or 0)
 
 
@@ -251,17 +251,17 @@ class Clamped(Coarsened):
 class Rounded(Coarsened):
     """Releases rounded to the nearest multiple of `base`.
 
-    P(r) is the mass of the whole numbers nearer to r than to any other multiple, those half way by the rule `ties`:
-    to the even multiple, the larger, or the smaller ("up" is towards +inf, for negative numbers too). Continuous noise
-    becomes a law on the multiples.
+    P(r) is the mass of the numbers nearer to r than to any other multiple. Numbers half way go by the rule `ties`: to
+    the even multiple, the larger, or the smaller ("up" is towards +inf, for negative numbers too). Continuous noise
+    becomes a discrete distribution on the multiples.
 
-    `variance` is averaged over values, since it depends on their remainders: that inside plus the mean square rounding
-    error, (base^2 - 1) / 12 for odd and (base^2 + 2) / 12 for even bases, base^2 / 12 of continuous noise. (Errors of
-    two roundings are added as if independent.)
+    `variance` is an average over values, since it depends on their remainders: the variance inside plus the mean square
+    rounding error, (base^2 - 1) / 12 for odd and (base^2 + 2) / 12 for even bases, base^2 / 12 for continuous noise.
+    (Errors of two roundings are added as if independent.)
 
     Parameters
     ----------
-    mechanism : what is rounded
+    mechanism : the mechanism inside
     base : a whole number, at least 1
     ties : "half_even", "half_up" or "half_down"
 
@@ -303,7 +303,7 @@ class Rounded(Coarsened):
         return self._last_rounding_to(np.floor(release / self.base))
 
     def _last_rounding_to(self, index: Floats) -> Floats:
-        """The last release inside that is rounded to at most index * base."""
+        """The largest release inside that is rounded to at most index * base."""
         if not self.mechanism.is_continuous:
             return last_numerator(index, self.base, self.ties)
         edge = self.base * (index + 0.5)
@@ -323,12 +323,12 @@ class Rounded(Coarsened):
         return self.mechanism.variance + (b * b + ties) / 12.0
 
     def reach(self, nats: float = TAIL_NATS) -> float:
-        """That of the mechanism inside, and one base for the rounding."""
+        """The reach of the mechanism inside plus one base for the rounding."""
         return self.mechanism.reach(nats) + self.base
 
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
-        """The loss of what is published, at the remainder where it is worst; that inside, an upper bound, where the
-        mechanism inside is not additive noise or has too many releases to list.
+        """The loss of the rounded release, for the worst remainder of the count; or the loss inside, an upper bound, if
+        the mechanism inside is not additive noise or has too many releases to list.
 
         >>> from adversary.privacy.mechanisms import Laplace
         >>> noise = Rounded(Laplace(1.0), 1)
@@ -348,19 +348,19 @@ class Rounded(Coarsened):
         return self.mechanism.privacy_loss(sensitivity, cells) if loss is inside else repeat_loss(loss, copies)
 
     def contribution_loss(self, most: float, cells: int = 1) -> PrivacyLoss:
-        """That of the largest change, which of a log-concave law, rounded too, reveals most."""
+        """The loss of the largest change, the worst one for log-concave noise, also if rounded."""
         if self.mechanism.is_additive and (self.log_concave or most == 1):
             return self.privacy_loss(most, cells)
         return self.mechanism.contribution_loss(most, cells)
 
 
 def clamped(mechanism: Mechanism, lower: int | None = 0, upper: int | None = None) -> Mechanism:
-    """The mechanism with its releases moved into [lower, upper]; see `Clamped`.
+    """The mechanism with its releases clamped to [lower, upper]; see `Clamped`.
 
     Parameters
     ----------
-    mechanism : the noise; one that never falls below `lower`, such as `Exact`, a count, stays as it is if `upper` is
-        None
+    mechanism : the noise; if its releases are never below `lower` and `upper` is None, it is returned unchanged (for
+        instance `Exact`)
     lower, upper : whole numbers, None for no end on that side; at least one of them
 
     Returns
@@ -382,11 +382,11 @@ def clamped(mechanism: Mechanism, lower: int | None = 0, upper: int | None = Non
 
 
 rounded = Rounded
-"""As `clamped`, which leaves some mechanisms as they are."""
+"""Function form of `Rounded`, as `clamped` is of `Clamped`."""
 
 
 def _hull(mechanism: Mechanism, value: float) -> tuple[Any, Any]:
-    """Ends of the releases of coarsened continuous noise that carry all but 1e-18 of the mass."""
+    """First and last release of coarsened continuous noise in a range with all but 1e-18 of the mass."""
     if isinstance(mechanism, Coarsened):
         low, high = _hull(mechanism.mechanism, value)
         return mechanism.image(low), mechanism.image(high)
@@ -395,6 +395,6 @@ def _hull(mechanism: Mechanism, value: float) -> tuple[Any, Any]:
 
 
 def check_mechanism(mechanism: Any) -> None:
-    """TypeError for what is no mechanism."""
+    """TypeError unless the argument is a Mechanism."""
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")

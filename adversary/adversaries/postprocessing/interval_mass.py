@@ -1,4 +1,4 @@
-"""Mass of a noise law on intervals, relatively accurate however far out and however short they are."""
+"""Mass of a noise distribution on intervals, relatively accurate for distant and for short intervals."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from adversary.privacy.mechanisms import (
 
 _FEW = 512
 MOST_LISTED = 200_000
-"""Releases of all remainders together whose law is listed for a loss."""
+"""Largest number of releases, over all remainders together, that are listed for a loss."""
 LISTED_NATS = 700.0
-"""A mass of e^-700 is left out of a list."""
+"""Releases with probability below exp(-700) are left out of a list."""
 
 
 @singledispatch
 def log_between(mechanism: Mechanism, first: Floats, last: Floats, value: Floats) -> Floats:
     """log P(first <= release <= last | value), broadcasting; ends may be infinite, an empty interval gives -inf.
 
-    Up to 512 releases of integer noise are added one by one, longer intervals are differences of survival functions:
-    either way to a small multiple of rounding, relative. Of continuous noise an interval of one point has the log
-    density there. Of a mechanism of no registered kind, such as randomised response, the releases are listed.
+    Up to 512 releases of integer noise are summed one by one; longer intervals are differences of survival functions.
+    Either has a relative error of a small multiple of rounding. For continuous noise an interval of one point has the
+    log density there. For mechanisms of no registered class, such as randomised response, the releases are listed.
     """
     return _listed_mass(mechanism, *np.broadcast_arrays(first, last, value))
 
@@ -67,15 +67,15 @@ def _(mechanism: RangedNoise, first: Floats, last: Floats, value: Floats) -> Flo
 
 
 def listed_loss(mechanism: Mechanism, releases: Floats, change: int, values: range, inside: PrivacyLoss) -> PrivacyLoss:
-    """The smallest loss that dominates log P(release | value + change) / P(. | value) over some values.
+    """The smallest loss that dominates those between value + change and value, for all given values.
 
     Parameters
     ----------
-    mechanism : with releases that are listed
-    releases : all of them, but for masses below e^-700
-    change : >= 1
-    values : counts that stand for all there are
-    inside : a loss that is nowhere below; the answer where lists get too long
+    mechanism : a mechanism whose releases can be listed
+    releases : all releases with probability above exp(-700)
+    change : difference of the two counts, >= 1
+    values : counts that represent all possible ones
+    inside : an upper bound on the loss; returned if the lists are too long
 
     Returns
     -------
@@ -90,7 +90,7 @@ def listed_loss(mechanism: Mechanism, releases: Floats, change: int, values: ran
 
 
 def _mass_where_any(mass: Callable[[Floats, Floats], Floats], low: Floats, high: Floats) -> Floats:
-    """The mass of every interval that holds a number, -inf for the others."""
+    """The log mass of every non-empty interval, -inf for empty ones."""
     low, high = np.broadcast_arrays(low, high)
     some = (low <= high) & (low < np.inf) & (high > -np.inf)
     result = np.full(low.shape, -np.inf)
@@ -109,9 +109,9 @@ def _integer_mass(noise: IntegerNoise, low: Floats, high: Floats) -> Floats:
 
 
 def _log_sum_pmf(noise: IntegerNoise, low: Floats, high: Floats) -> Floats:
-    """Log of the sum of the pmf from low to high, about its largest term: the noise is symmetric and log-concave.
+    """Log of the sum of the pmf from low to high, scaled by its largest term.
 
-    Of many intervals that are alike, each once.
+    The noise is symmetric and log-concave, so the largest term is nearest to 0. Equal intervals are summed once.
     """
     longest = int((high - low).max(initial=0.0))
     if longest == 0:
@@ -122,7 +122,8 @@ def _log_sum_pmf(noise: IntegerNoise, low: Floats, high: Floats) -> Floats:
         table = _log_sum_pmf(noise, *np.broadcast_arrays(starts, starts + np.arange(longest + 1.0)))
         return table[(low - start).astype(np.int64), (high - low).astype(np.int64)]
     top, total = as_array(noise.log_noise(np.clip(0.0, low, high))), np.zeros(low.shape)
-    top = np.where(top > -np.inf, top, 0.0)  # bounded noise ends
+    # Beyond the support of bounded noise the largest term is -inf.
+    top = np.where(top > -np.inf, top, 0.0)
     for k in range(longest + 1):
         offset = np.minimum(low + k, high)
         total += np.where(low + k <= high, np.exp(as_array(noise.log_noise(offset)) - top), 0.0)
@@ -131,7 +132,7 @@ def _log_sum_pmf(noise: IntegerNoise, low: Floats, high: Floats) -> Floats:
 
 
 def _integer_survival(noise: IntegerNoise, offset: Floats) -> Floats:
-    """log P(noise >= offset), at infinities too; of many offsets close together, each once."""
+    """log P(noise >= offset), including infinite offsets; for many close offsets from one table."""
     finite = np.isfinite(offset)
     result, whole = np.where(offset > 0, -np.inf, 0.0), offset[finite].astype(np.int64)
     if whole.size and int(whole.max()) - int(whole.min()) < whole.size:
@@ -150,7 +151,7 @@ def _continuous_mass(noise: ContinuousNoise, low: Floats, high: Floats) -> Float
 
 
 def _listed_mass(mechanism: Mechanism, first: Floats, last: Floats, value: Floats) -> Floats:
-    """The mass of the releases in a list; an impossible value has none."""
+    """The log mass of listed releases in each interval; -inf for an impossible value."""
     result = np.full(value.shape, -np.inf)
     for one in np.unique(value):
         here = value == one

@@ -1,7 +1,7 @@
-"""Non-negative consistency: a unit and its siblings moved as little as possible onto the simplex of their parent.
+"""Non-negative consistency: projection of a unit's and its siblings' noisy counts on the simplex of their parent.
 
-The 2020 Census solved such a problem for every parent, with an integer programme at the end; this is it in spirit. The
-unit's count then depends on every sibling's noisy count, not only on their sum.
+The 2020 Census solved a similar problem for every parent, with an integer programme at the end. The unit's count then
+depends on every sibling's noisy count, not only on their sum.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from adversary.adversaries.postprocessing.sibling_adjustment import (
 from adversary.privacy.mechanisms import IntegerNoise, Mechanism
 
 PARTS = 50
-"""A simulation is made of so many parts, whose spread gives its standard error."""
+"""Number of independent parts of a simulation; their spread gives its standard error."""
 
 _EXACT_NATS = 60.0
 _MAX_STATES = 4_000_000
@@ -35,26 +35,26 @@ _MOST_WORK = 1e9
 
 @dataclass(frozen=True, slots=True)
 class NonNegative(Postprocessing):
-    """The noisy counts moved to the nearest point of {t >= 0, sum t = t2}, then the unit's own rounded.
+    """Projection of the noisy counts on {t >= 0, sum t = t2}, with the unit's own count rounded afterwards.
 
     That point is t_i = max(x_i - tau, 0): with x sorted downwards and C_k the sum of the k largest,
     tau = (C_k - t2) / k for the largest k with x_k > (C_k - t2) / k.
 
-    Rounded one by one, the children need not add up to t2 exactly. The 2020 Census settled that by an integer
-    optimisation over all children; this rounding is the same in spirit, not in every digit.
+    Children rounded one by one need not add up to t2 exactly. The 2020 Census used an integer optimisation over all
+    children instead, so single counts may differ from this rounding.
 
-    Given the siblings' total Y, every one of the Y people lives in one of the siblings, evenly and independently of the
-    others: what any Poisson law of their counts gives. The siblings' noisy counts z are enumerated
-    for d <= 2 (but for those less likely than exp(-60)), and simulated for more, with the same random numbers for every
-    hypothesis; the standard error means something for releases likelier than 1 / draws or so. The unit's own noise is
+    Given the siblings' total Y, each of the Y people lives in any sibling with equal probability, independently: the
+    conditional distribution of equal independent Poisson counts. The siblings' noisy counts z are enumerated for
+    d <= 2 (except those less likely than exp(-60)), and simulated for more, with common random numbers for all
+    hypotheses. The standard error is meaningful for releases likelier than about 1 / draws. The unit's own noise is
     always summed: t1 >= a if and only if v >= a - 1/2 =: c (or v > c, by the rule for ties), that is x >= c + tau(c)
-    with sum_i max(z_i - tau, 0) = t2 - c, so every z gives a whole law of t1.
+    with sum_i max(z_i - tau, 0) = t2 - c. So every z gives an exact distribution of t1.
 
     Parameters
     ----------
     rounding : "half_even", "half_up" or "half_down"
-    draws : simulated vectors of siblings, in 50 parts (for d > 2)
-    seed : of the simulation
+    draws : number of simulated vectors of siblings, in 50 parts (for d > 2)
+    seed : seed of the simulation
 
     References
     ----------
@@ -73,11 +73,11 @@ class NonNegative(Postprocessing):
         object.__setattr__(self, "seed", int(check_whole("seed", self.seed, minimum=0)))
 
     def exact(self, siblings: int) -> bool:
-        """For one or two siblings."""
+        """True for one or two siblings."""
         return check_siblings(siblings) <= 2
 
     def adjusted(self, own: ArrayLike, others: ArrayLike, parent: ArrayLike, siblings: int) -> Integers:
-        """The algorithm, with `others` the siblings' noisy counts along a last axis; ties are exact."""
+        """The unit's published count, with `others` the siblings' noisy counts along a last axis; ties are exact."""
         x, z, t2 = check_whole("own", own), check_whole("others", others), check_parent(parent)
         if z.ndim == 0 or z.shape[-1] != check_siblings(siblings):
             raise ValueError(f"others needs a last axis over the {siblings} siblings, got shape {z.shape}")
@@ -124,7 +124,8 @@ class NonNegative(Postprocessing):
         d, noise = check_siblings(siblings), check_noise(mechanism)
         given = (check_whole("release", release), check_parent(parent), check_whole("own", own))
         cases = np.broadcast_arrays(*given, check_whole("others", others))
-        self._check_work(noise, d, np.unique(cases[3]))  # before so many cases are sorted
+        # A first check, before a possibly long sort of the cases.
+        self._check_work(noise, d, np.unique(cases[3]))
         each, inverse = np.unique(np.stack([case.ravel() for case in cases]), axis=1, return_inverse=True)
         self._check_work(noise, d, each[3])
         result = np.full((1 if self.exact(d) else PARTS, each.shape[1]), -np.inf)
@@ -135,7 +136,7 @@ class NonNegative(Postprocessing):
         return result[:, inverse.ravel()].reshape(-1, *cases[0].shape)
 
     def _check_work(self, noise: IntegerNoise, d: int, totals: Integers) -> None:
-        """ValueError where every outcome over every vector of noisy siblings would take minutes."""
+        """ValueError if the outcomes over all vectors of noisy siblings would take minutes."""
         width = 2.0 * noise.reach(_EXACT_NATS) + float(totals.max(initial=0)) + 1.0
         vectors = width**d if self.exact(d) else float(self.draws)
         if totals.size * vectors > _MOST_WORK:
@@ -147,10 +148,11 @@ class NonNegative(Postprocessing):
 
 @dataclass(frozen=True, eq=False)
 class Siblings:
-    """Vectors of siblings' noisy counts, with what the projection asks of them.
+    """Vectors of siblings' noisy counts, with the sums that the projection needs.
 
-    sums (vector, k): of the k largest. slack (vector, k): g_k = sum_{i <= k} (z_i - z_k), increasing in k: exactly the
-    siblings with g_k < r stay positive when r is left for all of them. log_weight (part, vector in the part).
+    `sums` (vector, k) are sums of the k largest. `slack` (vector, k) is g_k = sum_{i <= k} (z_i - z_k), increasing in
+    k: if r people are left for all siblings, exactly those with g_k < r stay positive. `log_weight` has dims (part,
+    vector in the part).
     """
 
     sums: Integers
@@ -159,7 +161,7 @@ class Siblings:
 
     @classmethod
     def of(cls, noisy: Integers, log_weight: Floats) -> Siblings:
-        """From noisy counts (vector, sibling)."""
+        """Vectors from noisy counts (vector, sibling)."""
         ordered = -np.sort(-noisy, axis=1)
         sums = np.cumsum(ordered, axis=1)
         return cls(sums, sums - ordered * np.arange(1, noisy.shape[1] + 1), log_weight)
@@ -172,12 +174,14 @@ class Siblings:
         a = np.clip(count, 1, np.maximum(parent, 1))
         size = np.zeros((self.sums.shape[0], a.size), dtype=np.int64)
         for slack in self.slack.T:
-            size += slack[:, None] <= parent - a  # g_k < t2 - a + 1/2
+            # g_k < t2 - a + 1/2 in whole numbers.
+            size += slack[:, None] <= parent - a
         size = np.maximum(size, 1)
         above = np.take_along_axis(self.sums, size - 1, axis=1)
         numerator = (size + 1) * (2 * a - 1) + 2 * (above - parent)
         reached = ~ties_go_down(a - 1, rule)
-        edge = (numerator + 2 * size - reached) // (2 * size)  # itself where reached
+        # Round up: to numerator / (2 size) itself if a tie reaches the count, otherwise to the next whole number.
+        edge = (numerator + 2 * size - reached) // (2 * size)
         return np.where(count <= 0, -np.inf, np.where(count > parent, np.inf, edge.astype(np.float64)))
 
 
@@ -189,7 +193,8 @@ def _average_over_parts(
     parts = vectors.log_weight.shape[0]
     result = np.empty((parts, release.size))
     step = max(1, _CHUNK // vectors.sums.shape[0])
-    order = np.lexsort((release, parent))  # neighbours share a threshold
+    # Sorted cases of one chunk share thresholds: the upper end of one release is the lower end of the next.
+    order = np.lexsort((release, parent))
     for start in range(0, release.size, step):
         at = order[start : start + step]
         ends = np.stack([np.concatenate([release[at], release[at] + 1]), np.tile(parent[at], 2)])
@@ -202,7 +207,7 @@ def _average_over_parts(
 
 @lru_cache(maxsize=8)
 def _vectors(rule: NonNegative, noise: IntegerNoise, d: int, total: int) -> Siblings:
-    """The siblings' noisy counts given their true total: all of them for d <= 2, simulated ones for more."""
+    """The siblings' noisy counts given their true total: enumerated for d <= 2, simulated for more."""
     if d > 2:
         counts = _placed(d, total, rule.draws, np.random.default_rng([rule.seed, 1]))
         noisy = _noise_draws(noise, d, rule.draws, rule.seed) + counts
@@ -227,7 +232,8 @@ def _vectors(rule: NonNegative, noise: IntegerNoise, d: int, total: int) -> Sibl
 
 
 def _placed(siblings: int, total: int, draws: int, rng: np.random.Generator) -> Integers:
-    """Counts (draw, sibling) of people placed one by one: from one seed a larger total only adds people."""
+    """Counts (draw, sibling) of people placed uniformly at random."""
+    # One by one: with the same seed a larger total only adds people, so hypotheses share random numbers.
     counts = np.zeros((draws, siblings), dtype=np.int64)
     for _ in range(total):
         counts[np.arange(draws), rng.integers(siblings, size=draws)] += 1
@@ -241,5 +247,5 @@ def _probable(noisy: Integers, log_p: Floats) -> Siblings:
 
 @lru_cache(maxsize=4)
 def _noise_draws(noise: IntegerNoise, d: int, draws: int, seed: int) -> Integers:
-    """(vector, sibling): the same for every total, so that hypotheses share their random numbers."""
+    """Noise (vector, sibling), the same for every total, so that hypotheses share random numbers."""
     return noise.draw(np.random.default_rng([seed, 0]), (draws, d))

@@ -1,4 +1,4 @@
-"""Rounding to the nearest whole number, with the three rules for what lies half way, exactly in whole numbers."""
+"""Rounding to the nearest whole number with three rules for ties, exact in integer arithmetic."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ TIES = {
     "half_up": "those half way upwards",
     "half_down": "those half way downwards",
 }
-"""Rounding of numbers half way between two whole numbers, in words."""
+"""Rule for numbers half way between two whole numbers, in words."""
 RULES = tuple(TIES)
 
 
 def check_rule(name: str, rule: str) -> str:
-    """The rule itself, or ValueError naming the argument."""
+    """The rule unchanged; ValueError, naming the argument, if it is unknown."""
     if rule not in RULES:
         raise ValueError(f"{name} must be one of {quoted(RULES)}, got {rule!r}")
     return rule
 
 
 def ties_go_down(index: Any, rule: str) -> NDArray[np.bool_]:
-    """True where index + 1/2 is rounded to index, for whole numbers `index`."""
+    """True where index + 1/2 is rounded down to index, for whole numbers `index`."""
     if rule == "half_even":
         return np.asarray(np.asarray(index) % 2 == 0)
     return np.full(np.shape(index), rule == "half_down")
@@ -44,10 +44,9 @@ def nearest(numerator: ArrayLike, denominator: ArrayLike, rule: str) -> Any:
 
 
 def last_numerator(index: Floats, denominator: int, rule: str) -> Floats:
-    """The largest whole numerator whose quotient is rounded to at most `index`; infinite where `index` is.
+    """The largest whole numerator whose quotient is rounded to at most `index`; infinite for infinite `index`.
 
-    Half way up from index lies the numerator index denominator + denominator / 2, a whole number and hence a tie only
-    for even denominators.
+    The tie above `index` has the numerator (index + 1/2) * denominator, a whole number for even denominators only.
     """
     tie = denominator % 2 == 0
     finite = np.isfinite(index)

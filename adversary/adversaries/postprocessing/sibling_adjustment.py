@@ -1,9 +1,9 @@
-"""Counts made to add up to their parent's published count: the likelihood of what is published of one of them.
+"""Counts adjusted to add up to their parent's published count: the likelihood of one adjusted count.
 
 A unit and its d siblings have noisy counts x and y_1, ..., y_d; the parent's published count t2 is fixed; the unit's
-published count t1 is a function of all of these. An adversary who knows t2 and thinks of counts X1 (own) and Y (all
-siblings together) needs P(t1 | t2, X1, Y). Kazan and Reiter 2025, section 2.11, read least squares; weights and
-non-negativity (`nonnegative`) are what agencies add.
+published count t1 is a function of all of these. An adversary who observes t2 and considers counts X1 (own) and Y (sum
+over siblings) needs P(t1 | t2, X1, Y). Kazan and Reiter 2025, section 2.11, treat least squares; agencies also use
+weights and non-negativity (`nonnegative`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from adversary.adversaries.postprocessing.rounding import check_rule, last_numer
 from adversary.privacy.mechanisms import IntegerNoise, Mechanism, log_mass
 
 SIMPLEST = 1_000_000
-"""A weight given as a float is read as the nearest fraction with at most this denominator."""
+"""Largest denominator of the fraction that stands for a weight given as a float."""
 
 
 _REACH_NATS = 80.0
@@ -32,16 +32,16 @@ _MAX_COST = 2_000_000_000
 
 
 class Postprocessing(ABC):
-    """Adjustment of a unit's noisy count so that it and its siblings fit their parent's published count.
+    """Adjustment of a unit's noisy count so that it and its siblings add up to their parent's published count.
 
-    To add one: `exact`, `adjusted` (the algorithm), `sample`, and `parts`, from which the likelihood follows.
+    A subclass defines `exact`, `adjusted` (the algorithm), `sample`, and `parts`, from which the likelihood follows.
     """
 
     __slots__ = ()
 
     @abstractmethod
     def exact(self, siblings: int) -> bool:
-        """True where `log_prob` is exact with so many siblings; simulated otherwise, in `parts`."""
+        """True if `log_prob` is exact with this number of siblings; otherwise it is simulated, in `parts`."""
 
     @abstractmethod
     def adjusted(self, own: ArrayLike, others: ArrayLike, parent: ArrayLike, siblings: int) -> Integers:
@@ -50,9 +50,9 @@ class Postprocessing(ABC):
         Parameters
         ----------
         own : noisy count of the unit
-        others : what the algorithm reads of the siblings' noisy counts
+        others : the siblings' noisy counts along a last axis, or their sum, whichever the algorithm needs
         parent : published count of the parent, t2
-        siblings : d
+        siblings : their number d
         """
 
     @abstractmethod
@@ -66,9 +66,9 @@ class Postprocessing(ABC):
         rng: np.random.Generator,
         sibling_counts: ArrayLike | None = None,
     ) -> Integers:
-        """t1 for noisy counts of the unit and published counts of the parent: the siblings' noise is drawn here.
+        """Simulated t1 given the unit's noisy and the parent's published count; the siblings' noise is drawn.
 
-        `others` is the siblings' true total; `sibling_counts` (last axis sibling) their true counts one by one, if
+        `others` is the siblings' true total; `sibling_counts` (last axis sibling) are their single true counts, if
         known.
         """
 
@@ -82,7 +82,7 @@ class Postprocessing(ABC):
         mechanism: Mechanism,
         siblings: int,
     ) -> Floats:
-        """`log_prob` from each independent part of a simulation, along a first axis; one part where it is exact."""
+        """`log_prob` from each independent part of a simulation, along a first axis; one part if it is exact."""
 
     def log_prob(
         self,
@@ -101,19 +101,19 @@ class Postprocessing(ABC):
 
 @dataclass(frozen=True, slots=True)
 class LeastSquares(Postprocessing):
-    """The noisy counts moved as little as possible, in weighted squares, to add up to t2; then rounded and cut off.
+    """Weighted least-squares adjustment of the noisy counts to the sum t2, then rounded and clamped to 0..t2.
 
         v = x + (t2 - x - ys) (1 / w0) / (1 / w0 + d / w),       ys the sum of the siblings' noisy counts,
         t1 = 0 if v < 0, t2 if v > t2, else the nearest whole number to v.
 
     With equal weights v = (d x + t2 - ys) / (d + 1) (equations 2.41 and 2.42). The numerator is a whole number, so
-    ties are exact. Given the counts it is a constant plus W = a N + b S, where N is the unit's noise, S the
-    siblings' in sum, and a / b = d w0 / w in lowest terms. W is tabulated once, and P(t1) is the mass of an interval.
+    ties are exact. Given the counts it is a constant plus W = a N + b S, where N is the unit's noise, S the sum of the
+    siblings' noises, and a / b = d w0 / w in lowest terms. W is tabulated once, and P(t1) is the mass of an interval.
 
     Parameters
     ----------
     rounding : "half_even", "half_up" or "half_down"
-    own_weight, sibling_weight : w0 and w, positive; a float is read as the nearest simple fraction
+    own_weight, sibling_weight : w0 and w, positive; a float stands for the nearest simple fraction
 
     References
     ----------
@@ -141,7 +141,7 @@ class LeastSquares(Postprocessing):
         return ratio.numerator, ratio.denominator
 
     def adjusted(self, own: ArrayLike, others: ArrayLike, parent: ArrayLike, siblings: int) -> Integers:
-        """The algorithm, with `others` the sum of the siblings' noisy counts."""
+        """The unit's published count, with `others` the sum of the siblings' noisy counts."""
         a, b = self.shares(check_siblings(siblings))
         x, ys, t2 = check_whole("own", own), check_whole("others", others), check_parent(parent)
         return np.asarray(np.clip(nearest(a * x + b * (t2 - ys), a + b, self.rounding), 0, t2), dtype=np.int64)
@@ -183,7 +183,7 @@ class LeastSquares(Postprocessing):
         siblings: int,
         sibling_noise: Mechanism,
     ) -> Floats:
-        """`log_prob` with another law of the siblings' summed noise than that of `siblings` times the mechanism."""
+        """`log_prob` with a given distribution of the siblings' summed noise in place of the exact one."""
         a, b = self.shares(check_siblings(siblings))
         t1, t2 = check_whole("release", release).astype(np.float64), check_parent(parent).astype(np.float64)
         x, y = check_whole("own", own), check_whole("others", others)
@@ -198,11 +198,11 @@ class LeastSquares(Postprocessing):
 
 @dataclass(frozen=True, slots=True)
 class WeightedNoise:
-    """Law of W = a N + b S for two independent integer noises, a and b without a common divisor.
+    """Distribution of W = a N + b S for two independent integer noises, a and b without a common divisor.
 
-    A table of positive sums, log P(W = w) = log sum_n P(N = n) P(S = (w - a n) / b). Discrete Gaussian N with rho
-    and S with rho / d have exp(-rho (t^2 P + 2 t w)) for a shift of w by t P, P = a^2 + d b^2 (move N by t a, S by
-    t d b), so one period gives them all, at any distance.
+    log P(W = w) = log sum_n P(N = n) P(S = (w - a n) / b) is tabulated. For discrete Gaussian N with rho and S with
+    rho / d, a shift of w by t P, with P = a^2 + d b^2, multiplies it by exp(-rho (t^2 P + 2 t w)) (shift N by t a and S
+    by t d b). One period of the table then gives all values, at any distance.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ class WeightedNoise:
     b: int
 
     def log_between(self, low: Floats, high: Floats) -> Floats:
-        """log P(low <= W <= high), broadcasting; ends whole or infinite."""
+        """log P(low <= W <= high), broadcasting; the ends are whole numbers or infinite."""
         low, high = np.broadcast_arrays(low, high)
         ends = np.concatenate([low.ravel(), high.ravel()])
         furthest = int(np.abs(ends, where=np.isfinite(ends), out=np.zeros(ends.size)).max(initial=0.0)) + 1
@@ -268,7 +268,7 @@ class WeightedNoise:
 
 @lru_cache(maxsize=32)
 def _upper_tails(law: WeightedNoise, size: int) -> Floats:
-    """log P(W >= w) for w = 0, ..., size, and -inf after them; added from far out inwards."""
+    """log P(W >= w) for w = 0, ..., size, and a final -inf; summed from the far tail inwards, smallest terms first."""
     beyond = int(law.a * law.own.reach(_TAIL_NATS) + law.b * law.others.reach(_TAIL_NATS))
     if size + beyond > _MAX_TABLE:
         raise ValueError(
@@ -290,7 +290,7 @@ def check_parent(parent: ArrayLike) -> Integers:
 
 
 def check_noise(mechanism: Mechanism) -> IntegerNoise:
-    """The mechanism, or TypeError for continuous noise, an exact count and noise that is clamped or rounded."""
+    """The mechanism unchanged; TypeError for continuous noise, an exact count, and clamped or rounded noise."""
     if not isinstance(mechanism, IntegerNoise):
         raise TypeError(
             "mechanism must be integer noise, such as DiscreteGaussian, not processed one by one: sums of its whole "

@@ -1,7 +1,7 @@
-"""Releases below a threshold that are not published: wrappers, as those that clamp and round.
+"""Suppression of releases below a threshold: mechanisms that wrap a mechanism, like clamping and rounding.
 
-`Suppressed` hides small numbers of cells that everybody knows to exist. `Selected` hides whether a key, or a table,
-exists: one that nobody is in is never published, and so a published one tells that somebody is.
+`Suppressed` hides small numbers of cells that are known to exist. `Selected` hides the existence of a key, or a table:
+a key with nobody in it is never published, so a published key reveals that somebody is in it.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from adversary.privacy.losses import LatticeLoss, PrivacyLoss, compose_losses, l
 from adversary.privacy.mechanisms import Mechanism, dominating_pairs
 
 _NODES = 801
-"""Losses at which the profile of a law that is not listed is joined."""
+"""Number of losses at which a profile that cannot be listed is interpolated from above."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suppressed(Coarsened):
     """Releases below a threshold are published as "suppressed", which is itself a release.
 
-    As a number "suppressed" is `below` - 1, the largest that is never published: write that number where a table shows
-    a suppressed cell. So an adversary who reads it knows that the release inside was less than `below`, and no more.
-    Complementary suppression, of further cells so that totals do not give these away, is a choice that depends on the
-    whole table and has no law of one count; leave levels above unpublished where that is what is done.
+    As a number "suppressed" is `below` - 1, the largest number that is never published: enter that number for a
+    suppressed cell of a table. The adversary then knows only that the release inside was less than `below`.
+    Complementary suppression hides further cells so that totals do not reveal the first ones. It depends on the whole
+    table and is not a mechanism for one count; with it, leave the levels above unpublished in the plan.
 
-    Without noise inside, `suppressed(Exact(), below=5)`, no guarantee holds: the loss is infinite, and the risk is that
-    of counts that are published exactly from 5 on. `variance` is that of the mechanism inside.
+    Without noise inside, `suppressed(Exact(), below=5)`, no guarantee holds: the loss is infinite, since counts from 5
+    on are published exactly. `variance` is that of the mechanism inside.
 
     Parameters
     ----------
-    mechanism : what is suppressed
-    below : a whole number; releases from it on are published as they are
-    least : where given, releases below it are published as well, so that of `least` to `below` - 1 nothing is said but
-        that: 1 where zeros are shown
+    mechanism : the mechanism inside
+    below : a whole number; releases of at least `below` are published unchanged
+    least : if given, releases below it are published too, so only `least` to `below` - 1 are suppressed; 1 if zeros
+        are shown
 
     >>> from adversary.privacy.mechanisms import Exact, Geometric
     >>> Suppressed(Exact(), 5).log_prob([4, 4, 3, 7], [0, 4, 3, 7]).tolist()
@@ -89,28 +89,28 @@ class Suppressed(Coarsened):
         return np.where(release < self.below - 1, shown, np.where(release < self.below, edge, release))
 
     def reach(self, nats: float = TAIL_NATS) -> float:
-        """Of counts, which start at 0."""
+        """Distance as for `Mechanism.reach`, for counts >= 0."""
         return self.mechanism.reach(nats) + abs(self.below)
 
 
 suppressed = Suppressed
-"""As `clamped` and `rounded`."""
+"""Function form of `Suppressed`, as `clamped` is of `Clamped`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selected(Suppressed):
-    """A key, or a table, that is published with its noisy count where this passes a threshold, and else not at all.
+    """Publication of a key, or a table, with its noisy count only if this count reaches a threshold.
 
-    A count of 0 is that of a key that nobody has, which is never published; from 1 on the release is that of
-    `Suppressed`, and "suppressed", or absent, stands as `below` - 1. So no epsilon holds without a delta: a key that
-    the target alone has is published with the probability `published(1)`, and then tells for certain that they are in.
+    A count of 0 means a key that nobody has, which is never published. From 1 on the release is that of `Suppressed`,
+    with `below` - 1 for an absent key. No epsilon holds without a delta: a key that only the target has is published
+    with probability `published(1)`, and then reveals with certainty that the target is in.
 
-    Where only the existence of a table is published, and not its total: `clamped(selected(noise, 20), 19, 20)`.
+    If only the existence of a table is published, not its total, use `clamped(selected(noise, 20), 19, 20)`.
 
     Parameters
     ----------
     mechanism : additive noise of the count
-    below : a whole number; the least noisy count that is published. For "greater than T" of whole-number noise, T + 1
+    below : smallest noisy count that is published, a whole number; T + 1 for "greater than T" with whole-number noise
 
     References
     ----------
@@ -141,7 +141,7 @@ class Selected(Suppressed):
         )
 
     def published(self, count: ArrayLike) -> Any:
-        """Probability that a key with this count, or these, is published."""
+        """Probability that a key with this count is published; broadcasts."""
         value = self.check_value(count).astype(np.float64)
         return scalar_or_array(np.exp(log_between(self, as_array(self.below), as_array(np.inf), value)))
 
@@ -157,15 +157,16 @@ class Selected(Suppressed):
         return self.privacy_loss(1, 1)
 
     def rho(self, change: float = 1) -> float:
-        """Infinite, as there is a delta."""
+        """Infinite for any change: a guarantee with a delta has no rho."""
         return np.inf if change else 0.0
 
     def contribution_rho(self, most: float) -> float:
         return self.rho(most)
 
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
-        """The smallest loss, or one close above it, that dominates that of a key the unit alone has and those of keys
-        that others have too, where it is that of the noise at most."""
+        """A tight upper bound on the loss of a key that only the unit has and of keys that others have too.
+
+        The latter is at most the loss of the noise."""
         change, copies = self.mechanism.change(sensitivity, cells)
         return self._loss(change, copies, self.mechanism.privacy_loss(change, 1))
 
@@ -192,7 +193,7 @@ class Selected(Suppressed):
 
 @log_between.register
 def _(mechanism: Selected, first: Floats, last: Floats, value: Floats) -> Floats:
-    """Of nobody, absence for certain."""
+    """The log mass of `Suppressed`; with count 0 the key is absent with certainty."""
     absent = mechanism.below - 1.0
     first, last, value = np.broadcast_arrays(first, last, value)
     inside = log_between(mechanism.mechanism, mechanism.first(first), mechanism.last(last), value)
@@ -201,7 +202,7 @@ def _(mechanism: Selected, first: Floats, last: Floats, value: Floats) -> Floats
 
 @dataclass(frozen=True)
 class _Worse:
-    """The larger of two profiles."""
+    """The pointwise maximum of two privacy profiles."""
 
     one: PrivacyLoss
     other: PrivacyLoss
@@ -215,13 +216,13 @@ class _Worse:
 
 
 def selected(mechanism: Mechanism, threshold: int, strict: bool = False) -> Selected:
-    """A key that is published where its noisy count is at least a threshold, or greater; see `Selected`.
+    """A key that is published if its noisy count is at least a threshold, or above it; see `Selected`.
 
     Parameters
     ----------
     mechanism : additive noise of the count
-    threshold : whole number
-    strict : whether a noisy count equal to the threshold does not pass; of continuous noise it makes no difference
+    threshold : smallest published noisy count, a whole number
+    strict : whether the noisy count must be above the threshold; no difference for continuous noise
 
     >>> from adversary.privacy.mechanisms import Geometric
     >>> selected(Geometric(1.0), 5, strict=True).below
@@ -232,13 +233,17 @@ def selected(mechanism: Mechanism, threshold: int, strict: bool = False) -> Sele
 
 
 def threshold_delta(mechanism: Mechanism, below: int, count: int = 1, keys: int = 1) -> float:
-    """Probability that at least one of the keys that one unit alone has is published: the delta of a threshold.
+    """The delta of a threshold: probability that at least one of the keys that only one unit has is published.
 
     Parameters
     ----------
-    mechanism, below : as of `Selected`
+    mechanism, below : as for `Selected`
     count : the unit's own count of each of its keys, >= 1
-    keys : how many keys it has alone, with independent noise
+    keys : number of keys that only this unit has, with independent noise
+
+    Returns
+    -------
+    Probability in [0, 1]
 
     >>> from adversary.privacy.mechanisms import Laplace
     >>> round(threshold_delta(Laplace(1.0), 11), 9), round(float(np.exp(-10) / 2), 9)
@@ -249,12 +254,16 @@ def threshold_delta(mechanism: Mechanism, below: int, count: int = 1, keys: int 
 
 
 def threshold_for(mechanism: Mechanism, delta: float, count: int = 1, keys: int = 1) -> int:
-    """The least threshold, published from it on, whose `threshold_delta` is at most delta.
+    """The smallest threshold with `threshold_delta` at most delta.
 
     Parameters
     ----------
-    mechanism, count, keys : as of `threshold_delta`
-    delta : in (0, 1)
+    mechanism, count, keys : as for `threshold_delta`
+    delta : probability in (0, 1)
+
+    Returns
+    -------
+    Smallest published noisy count, a whole number
 
     >>> from adversary.privacy.mechanisms import Laplace
     >>> threshold_for(Laplace(1.0), 1e-5)

@@ -1,7 +1,8 @@
-"""Risk averaged over releases: the law of the log Bayes factor, and what follows from it.
+"""Risk averaged over releases, from the distribution of the log Bayes factor.
 
-`bayes_factors` has that law, `law_of_plan` finds it for a plan and an adversary, `averages` are posterior, ratio and
-probability of a correct decision; `postprocessed_risk` does the same for releases made to add up.
+`bayes_factors` holds that distribution, and `law_of_plan` computes it for a plan and an adversary. `averages` are the
+mean posterior, the mean ratio and the probability of a correct decision; `postprocessed_risk` has them for counts
+adjusted to their parent's.
 """
 
 import lazy_loader

@@ -1,7 +1,7 @@
-"""Risk averaged over releases: what follows from the law of the adversary's log Bayes factor under a truth.
+"""Risk averaged over releases, from the distribution of the adversary's log Bayes factor under a truth.
 
-With it the same risk for two adversaries of many releases: of a person known to be unique at several levels, and of one
-count that is published again and again. Both are a plan whose levels hold the same people.
+Two special cases of many releases: a person known to be unique at several levels, and one count that is published
+repeatedly. Both are a plan whose levels hold the same people.
 """
 
 from __future__ import annotations
@@ -38,37 +38,37 @@ from adversary.privacy.mechanisms import Mechanism
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _SMALLEST = 1e-300
 RESOLUTION = 1e-14
-"""Releases that carry less than this in all are not looked at where noise is unbounded."""
+"""Total mass of the releases of unbounded noise that are not listed; failure probabilities below it are refused."""
 
 
 def risk_summary(
     law: BayesFactorLaw, invariant: float = 0.0, base: Any = None, factors: Floats | None = None
 ) -> xr.Dataset:
-    """Risk measures of one law of the log Bayes factor: averages over releases, decisions and quantiles.
+    """Risk measures of one distribution of the log Bayes factor: averages over releases, decisions and quantiles.
 
     Parameters
     ----------
-    law : law of the log Bayes factor over releases, under one truth
-    invariant : log Bayes factor of the exact levels alone, nats; infinite where they settle the target
-    base : probability of "in" given the exact levels, of each adversary; derived from `law` and `invariant` unless
-        given
-    factors : quantiles of the log Bayes factor at QUANTILES, (quantile,), nats, where already computed (they are the
+    law : distribution of the log Bayes factor over releases, under one truth
+    invariant : log Bayes factor of the exact levels alone, nats; infinite if they determine the target's side
+    base : probability of "in" given the exact levels, of each adversary; by default from `law` and `invariant`
+    factors : quantiles of the log Bayes factor at QUANTILES, (quantile,), nats, if already computed (they are the
         same for every prior)
 
     Returns
     -------
     Dataset of `posterior_mean`, `prob_correct`, `tie_mass`, `posterior_quantile` and `ratio_quantile` (quantile);
     `ratio_mean` and `difference_mean` against `base`, stored as `prior`; `invariant_ratio` = base / prior where there
-    are exact levels; `wrong_to_right` and `right_to_wrong` where the law is separable; `mcse` (measure), the Monte
-    Carlo standard errors, where it is simulated. The attribute `direction` of each is "exact" or "estimate". Of a law
-    with several priors all have the dim adversary first.
+    are exact levels; `wrong_to_right` and `right_to_wrong` if `law.separable`; `mcse` (measure), the Monte Carlo
+    standard errors, if releases are simulated. The attribute `direction` of each is "exact" or "estimate". With
+    several priors all have the dim adversary first.
     """
     posterior, correct, tie = law.posterior_mean(), law.prob_correct(), law.tie()
     prior, start, dims = law.prior, law.log_odds, law.dims
     ratio = (posterior[0] / prior, posterior[1] / prior) if np.all(prior > 0) else law.ratio_mean()
     base = scalar_or_array(expit(start + invariant)) if base is None else base
     levels, factors = np.array(QUANTILES), law.quantiles(QUANTILES) if factors is None else factors
-    settled = not np.isfinite(invariant)  # the exact levels tell the target: noise adds nothing
+    # If the exact levels determine the target's side, the noisy counts add nothing.
+    settled = not np.isfinite(invariant)
     since = np.zeros_like(factors) if settled else factors - invariant
     if settled:
         none = 0.0 * base
@@ -76,7 +76,8 @@ def risk_summary(
         correct = (scalar_or_array(np.equal(base, law.target).astype(np.float64)), none)
     elif invariant and np.all(base > _SMALLEST):
         ratio = (posterior[0] / base, posterior[1] / base)
-    elif invariant:  # the limit at prior 0: E[exp(log Bayes factor - invariant)]
+    elif invariant:
+        # posterior / base at base 0 is its limit, E[exp(log Bayes factor - invariant)].
         limits = [one * float(np.exp(-invariant)) for one in replace(law, log_odds=-np.inf).ratio_mean()]
         some, safe = base > _SMALLEST, np.maximum(base, _SMALLEST)
         pairs = zip(posterior, limits, strict=True)
@@ -118,7 +119,7 @@ def prob_correct(plan: Plan, adversary: Adversary, truth: Mapping[str, Any]) -> 
 
     Parameters
     ----------
-    plan : what is published
+    plan : the published counts
     adversary : the adversary
     truth : true counts by level name, as for `settle_truth`
 
@@ -148,11 +149,11 @@ def unique_target(mechanisms: Iterable[Mechanism], prior: float, *, truth: str =
     mechanisms : noise of levels 1, ..., l
     prior : probability that the target is in
     truth : "in" or "out"
-    rng : seed, where several releases of continuous noise must be simulated
+    rng : seed, if several releases of continuous noise must be simulated
 
     Returns
     -------
-    Dataset as from `risk_summary`: `posterior_mean`, `ratio_mean`, `prob_correct`, ...: averages over releases.
+    Dataset of averages over releases, as from `risk_summary`: `posterior_mean`, `ratio_mean`, `prob_correct`, ...
 
     References
     ----------
@@ -176,12 +177,12 @@ def sequential(
     truth: str = "in",
     rng: Seed = None,
 ) -> xr.Dataset:
-    """Several releases of one count, one after the other: what each adds to those before it.
+    """Risk after each of several successive releases of one count.
 
         ratio after k releases = factor_1 ... factor_k,    factor_k = P(in | releases 1..k) / P(in | releases 1..k-1)
 
-    Log Bayes factors add in any order, so the total does not depend on it; each factor does. These are ratios of one
-    sequence as it was: averages over sequences do not multiply.
+    Log Bayes factors add, so the total does not depend on the order of the releases; each factor does. The product
+    holds for one observed sequence; averages over sequences do not multiply.
 
     Parameters
     ----------
@@ -190,18 +191,18 @@ def sequential(
     known : count of everybody else
     prior : probability, before any release, that the target is in
     truth : "in" or "out", for the averages only
-    rng : seed, where averages over several releases of continuous noise must be simulated
+    rng : seed, if averages over several releases of continuous noise must be simulated
 
     Returns
     -------
     Dataset with dims `release`: `factor`, `log_factor` (log Bayes factor of the release alone), `posterior` and `ratio`
     (posterior / prior, from the start) after that release; and `posterior_mean`, `ratio_mean`, `prob_correct` and the
-    rest of `risk_summary`, which are averages over every sequence with this noise under the truth. At prior 0 ratios
-    and factors are their limits; at prior 1 they are 1.
+    rest of `risk_summary`, averages over all sequences with this noise under the truth. At prior 0 ratios and factors
+    are their limits; at prior 1 they are 1.
 
     Raises
     ------
-    ValueError : no release, numbers of releases and mechanisms that differ, or releases that no count could give
+    ValueError : no release, different numbers of releases and mechanisms, or releases that are impossible in and out
 
     References
     ----------
@@ -248,7 +249,7 @@ def _same_people(name: str, mechanisms: Iterable[Mechanism]) -> Plan:
 
 
 def _factor(level: Level, adversary: Adversary, value: float) -> float:
-    """Log Bayes factor of one release alone; NaN where neither count could give it."""
+    """Log Bayes factor of one release alone, nats; NaN if it is impossible in and out."""
     plan = Plan([Level(level.name, level.mechanism)])
     plan.observe({level.name: value})
     out, present = adversary.path(plan).known_counts()
@@ -256,7 +257,7 @@ def _factor(level: Level, adversary: Adversary, value: float) -> float:
 
 
 def _change(odds: Floats, factors: Floats) -> Floats:
-    """Probability of "in" after each release over that before it, from log-odds; its limit exp(log factor) at 0."""
+    """P(in) after each release divided by P(in) before it, from log-odds; at 0 its limit, exp(log factor)."""
     with np.errstate(invalid="ignore", over="ignore"):
         change = log_expit(odds[1:]) - log_expit(odds[:-1])
         return np.exp(np.where(np.isneginf(odds[:-1]), factors, change))
@@ -279,20 +280,25 @@ def empirical_epsilon(
     draws: int = DRAWS,
     rng: Seed = None,
 ) -> float:
-    """The epsilon of one adversary: the smallest e with P(|log Bayes factor| <= e) >= 1 - failure, in or out.
+    """Empirical epsilon of one adversary: the smallest e with P(|log Bayes factor| <= e) >= 1 - failure, in or out.
 
-    The level at which this adversary's own pair is (e, failure) probabilistically private, everybody else as in the
-    truth. Compare it with what the accounting allows every adversary, `plan.privacy_loss().loss_bound(failure)`. The
-    worse of the two truths counts; where the adversary's beliefs or an exact level rule one of them out, only the
-    other. For lattice noise it is a value that |log Bayes factor| takes; where releases are simulated (see
-    `bayes_factor_law`) an estimate.
+    With all other records fixed as in the truth, this adversary's pair is (e, failure) probabilistically private.
+    Compare it with the bound for every adversary, `plan.privacy_loss().loss_bound(failure)`. It is the larger value of
+    the two truths; if the adversary's beliefs or an exact level exclude one of them, only the other counts. For lattice
+    noise it is a value of |log Bayes factor|; if releases are simulated (see `bayes_factor_law`), it is an estimate.
 
     Parameters
     ----------
+    plan : the published counts
+    adversary : the adversary
     truth : true counts, as for `audit`
-    failure : probability of a larger log Bayes factor, in [0, 1]; 0 asks for the largest of all, infinite where noise
-        is unbounded
-    draws, rng : number of releases and seed, where they are simulated
+    failure : probability of a larger |log Bayes factor|, in [0, 1]; 0 means the largest of all, infinite for
+        unbounded noise
+    draws, rng : number of simulated releases and their seed
+
+    Returns
+    -------
+    epsilon in nats
 
     References
     ----------
@@ -313,14 +319,12 @@ def empirical_epsilon(
 
 
 def empirical_epsilon_of(laws: Iterable[BayesFactorLaw], failure: float = DEFAULT_FAILURE) -> float:
-    """Empirical epsilon: the smallest e with P(|log Bayes factor| <= e) >= 1 - failure under each of several laws.
-
-    As `empirical_epsilon`, for laws already computed.
+    """Empirical epsilon, as `empirical_epsilon`, from distributions already computed.
 
     Parameters
     ----------
-    laws : laws of the log Bayes factor, one for each truth; the largest epsilon counts
-    failure : probability of a larger log Bayes factor, in [0, 1]; 0 asks for the largest of all
+    laws : distributions of the log Bayes factor, one for each truth; the result is the largest epsilon of any
+    failure : probability of a larger |log Bayes factor|, in [0, 1]; 0 means the largest of all
 
     Returns
     -------
@@ -328,7 +332,7 @@ def empirical_epsilon_of(laws: Iterable[BayesFactorLaw], failure: float = DEFAUL
 
     Raises
     ------
-    ValueError : failure outside [0, 1], or above 0 and below 1e-14 where noise is unbounded
+    ValueError : failure outside [0, 1], or above 0 and below 1e-14 with unbounded noise
     """
     every = list(laws)
     level = check_listed(failure, any(law.unbounded for law in every))
@@ -336,16 +340,20 @@ def empirical_epsilon_of(laws: Iterable[BayesFactorLaw], failure: float = DEFAUL
 
 
 def check_listed(failure: float, unbounded: bool) -> float:
-    """The probability of a larger log Bayes factor, as a float.
+    """Check a failure probability against the mass to which releases are listed.
 
     Parameters
     ----------
-    failure : probability; 0 is for certain
-    unbounded : log Bayes factors of any size can occur
+    failure : probability; 0 allows no failure
+    unbounded : True if the log Bayes factor is unbounded
+
+    Returns
+    -------
+    The probability as a float
 
     Raises
     ------
-    ValueError, TypeError : not a probability, or so small that releases are not listed to that mass
+    ValueError, TypeError : not a probability, or unbounded and below `RESOLUTION` but not 0
     """
     level = float(check_probability("failure", one_number("failure", failure)))
     if unbounded and 0.0 < level < RESOLUTION:

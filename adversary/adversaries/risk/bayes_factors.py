@@ -1,6 +1,6 @@
-"""The law of the log Bayes factor over releases under one truth, and the averages that follow from it.
+"""The distribution of the log Bayes factor over releases under one truth, and averages from it.
 
-It is a sum of independent parts, so an average over one part is taken analytically at every value of the other.
+The log Bayes factor is a sum of two independent parts. Averages over one part are computed at every value of the other.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ TIE = 1e-9
 _EXPIT_WIDTH = 45.0
 _SEARCHED = 200_000
 _SUMS = 4_000_000
-"""Sums of one value of each part, and posteriors of several priors, that are held in memory at a time."""
+"""Largest number of sums of two parts' values, and of posteriors of several priors, in memory at a time."""
 
 
 @dataclass(frozen=True)
 class BayesFactorLaw:
-    """Law of the log Bayes factor of "in" over releases, under one truth: `analytic` plus the independent `listed`.
+    """Distribution of the log Bayes factor of "in" over releases, under one truth: the sum of two independent parts.
 
-    `log_odds` are those of the prior: one number or, of several adversaries who differ in their prior only, one each,
-    (adversary,), all finite. Averages over posteriors, and probabilities of decisions, then are (adversary,) too.
-    `analytic` is summed analytically; `listed` has values and weights. `draws` is how many simulated releases these
-    stand for, 0 if they are exact. `separable`: whether `analytic` is one release, so that the listed part's share in
-    decisions can be told. `unbounded`: whether log Bayes factors of any size can occur, though the parts list only
-    those that carry all but 1e-18 of the mass.
+    `log_odds` are those of the prior, nats: one number or, for adversaries who differ in their prior only, one each,
+    (adversary,), all finite. Mean posteriors and probabilities of decisions then are (adversary,) too. `target` is 1 if
+    the truth is "in", else 0. `analytic` is discrete or continuous; `listed` has values and weights. `draws` is the
+    number of simulated releases in `listed`, 0 if it is exact. `spacing` is the smallest step between values.
+    `separable` is True if `analytic` is one release, so its decisions can be compared with those of both parts.
+    `unbounded` is True if the log Bayes factor is unbounded; the parts list all but 1e-18 of the mass.
     """
 
     log_odds: Any
@@ -50,21 +50,21 @@ class BayesFactorLaw:
 
     @property
     def prior(self) -> Any:
-        """Prior probability of "in", of each adversary."""
+        """Prior probability of "in"; (adversary,) for several."""
         return scalar_or_array(expit(self.log_odds))
 
     @property
     def dims(self) -> tuple[str, ...]:
-        """Dims of what depends on the prior: none, or ("adversary",) of several priors."""
+        """Dims of quantities that depend on the prior: none, or ("adversary",) for several priors."""
         return ("adversary",) * np.ndim(self.log_odds)
 
     def at_prior(self, prior: float) -> BayesFactorLaw:
-        """This law of the log Bayes factor, for an adversary with another prior."""
+        """This distribution of the log Bayes factor, for an adversary with another prior."""
         return replace(self, log_odds=float(logit(check_probability("prior", prior))))
 
     @property
     def coarse(self) -> BayesFactorLaw:
-        """The law with each part on at most 2000 values, 200 if simulated: to about 1e-5 in a smooth average."""
+        """The distribution with at most 2000 values per part, 200 if simulated: smooth averages to about 1e-5."""
         groups = 200 if self.simulated else 2000
         return replace(self, analytic=self.analytic.gathered(groups), listed=self.listed.gathered(groups))
 
@@ -78,7 +78,8 @@ class BayesFactorLaw:
         analytic, values = self.analytic, self.listed.values
         low, high = np.clip([values[0] - 1e-9, values[-1] + 1e-9], *self._turning)
         low = min(low, high - 1e-6)
-        degree = int(20 + 12 * (high - low))  # expit's poles, pi away, set the rate: about exp(-2 pi degree / width)
+        # The poles of expit, pi away from the real line, set the interpolation error: about exp(-2 pi degree / width).
+        degree = int(20 + 12 * (high - low))
         if degree >= values.size or (isinstance(analytic, DiscretePart) and analytic.values.size <= 100):
             return np.asarray(analytic.mean(function, values), dtype=np.float64)
         smooth = Chebyshev.interpolate(lambda t: analytic.mean(function, np.asarray(t)), degree, domain=[low, high])
@@ -86,7 +87,7 @@ class BayesFactorLaw:
 
     @property
     def _turning(self) -> tuple[float, float]:
-        """Listed values outside which the adversary is certain, whatever `analytic` says."""
+        """Listed values outside which the adversary is certain, for every value of `analytic`."""
         finite = (
             self.analytic.values[np.isfinite(self.analytic.values)]
             if isinstance(self.analytic, DiscretePart)
@@ -100,11 +101,12 @@ class BayesFactorLaw:
         if not self.simulated or np.isinf(mean):
             return mean, float("inf") if self.simulated else 0.0
         off = np.abs(per_listed - mean)
-        most = max(float(off.max()), 1e-300)  # squares of what is nearly infinite would be infinite
+        # Deviations are scaled by the largest before squaring, which could overflow.
+        most = max(float(off.max()), 1e-300)
         return mean, most * float(np.sqrt(pairwise_dot(self.listed.weights, (off / most) ** 2) / self.draws))
 
     def _one_by_one(self, measure: Callable[[BayesFactorLaw], tuple[float, float]]) -> tuple[Floats, Floats]:
-        """A measure and its error, of each of several priors."""
+        """A measure and its standard error for each of several priors, (adversary,) each."""
         rows = [measure(replace(self, log_odds=float(one))) for one in np.ravel(self.log_odds)]
         values, errors = np.array(rows).reshape(-1, 2).T
         return values, errors
@@ -119,7 +121,7 @@ class BayesFactorLaw:
         return law._average(law._per_listed(lambda z: expit(self.log_odds + z)))
 
     def _posterior_means(self) -> tuple[Floats, Floats]:
-        """`posterior_mean` of several priors, of a listed law by one list of its condensed values."""
+        """`posterior_mean` of several priors, from one common list of condensed values if both parts are listed."""
         first, rest = self.analytic.condensed, self.listed.condensed
         if self.simulated or not isinstance(first, DiscretePart) or first.values.size * rest.values.size > _SUMS:
             return self._one_by_one(BayesFactorLaw.posterior_mean)
@@ -139,19 +141,20 @@ class BayesFactorLaw:
         return mean, self._average(each)[1] if self.simulated else 0.0
 
     def sf(self, threshold: ArrayLike) -> Floats:
-        """P(log Bayes factor > threshold), for every threshold; an infinite factor is not above an infinite one."""
+        """P(log Bayes factor > threshold), for every threshold; infinity is not above infinity."""
         outer, inner = replace(self, draws=0)._by_size
         chances = [pairwise_dot(outer.weights, inner.sf(_gap(float(z), outer.values))) for z in np.ravel(threshold)]
-        return np.minimum(chances, 1.0)  # weights add up to one within rounding
+        # Weights add up to one only up to rounding.
+        return np.minimum(chances, 1.0)
 
     def _chance(self, given: Callable[[Floats, Part], Floats]) -> tuple[float, float]:
-        """(probability, standard error) from that given every value of the part listed, by the other part's tails."""
+        """(probability, standard error) from conditional probabilities given every value of one part."""
         outer, inner = self._by_size
         chances = given(outer.values, inner)
         return self._average(chances) if outer is self.listed else (pairwise_dot(outer.weights, chances), 0.0)
 
     def _masses(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-        """(P(low < log Bayes factor <= high), standard error), of several intervals."""
+        """(P(low < log Bayes factor <= high), standard error), (interval,) each."""
         outer, inner = self._by_size
         if self.simulated or outer.values.size > low.size:
             pairs = [self._mass(float(start), float(end)) for start, end in zip(low, high, strict=True)]
@@ -177,19 +180,19 @@ class BayesFactorLaw:
 
     @property
     def _by_size(self) -> tuple[DiscretePart, Part]:
-        """(the part to list, the part whose tails are asked): draws are listed."""
+        """(the part to sum over, the part whose tails are evaluated): the smaller list first, or the simulated one."""
         first = self.analytic
         if self.simulated or not isinstance(first, DiscretePart) or first.values.size > self.listed.values.size:
             return self.listed, first
         return first, self.listed
 
     def decided_in(self) -> tuple[Any, Any]:
-        """(P(posterior > 1/2), standard error), strictly: ties are decided "out"."""
+        """(P(posterior > 1/2), standard error); ties are decided "out"."""
         start = self._tie - self.log_odds
         return self._masses(start, np.full_like(start, np.inf)) if self.dims else self._mass(float(start))
 
     def prob_correct(self) -> tuple[Any, Any]:
-        """(P(the best guess is right), standard error) under this law's truth."""
+        """(P(the best guess is right), standard error) under this truth."""
         inside, error = self.decided_in()
         return inside if self.target else 1.0 - inside, error
 
@@ -203,7 +206,7 @@ class BayesFactorLaw:
         return TIE * min(1.0, self.spacing)
 
     def changed(self) -> tuple[Any, Any]:
-        """(wrong to right, right to wrong): masses where everything above the lowest release changes the decision."""
+        """(wrong to right, right to wrong): P(the other releases change the lowest release's decision), each way."""
         if self.dims:
             return self._changes()
         alone = self.analytic.sf(np.full(1, self._tie - self.log_odds))[0]
@@ -215,7 +218,7 @@ class BayesFactorLaw:
         return (to_in, to_out) if self.target else (to_out, to_in)
 
     def _changes(self) -> tuple[Floats, Floats]:
-        """`changed` of several priors, by the lowest release's values: each decides alone, and the rest against it."""
+        """`changed` of several priors, as a sum over the lowest release's values."""
         first, limit = self.analytic, self._tie - np.ravel(self.log_odds)
         if not isinstance(first, DiscretePart) or first.values.size > limit.size:
             return self._one_by_one(BayesFactorLaw.changed)
@@ -233,19 +236,19 @@ class BayesFactorLaw:
         return self._prob_beyond(tolerated(bound, 1e-12), centre)
 
     def loss_bound(self, failure: float) -> float:
-        """Smallest e with P(|log Bayes factor| > e) <= failure: a value that it takes, to the last digits.
+        """Smallest e with P(|log Bayes factor| > e) <= failure, nats; for a discrete distribution one of its values.
 
-        Infinite for failure 0 where log Bayes factors are unbounded.
+        Infinite for failure 0 if the log Bayes factor is unbounded.
         """
         if failure in (0.0, 1.0) and (failure or self.unbounded):
             return 0.0 if failure else float("inf")
         return solve_decreasing(lambda e: self._prob_beyond(e)[0] - tolerated(failure), 0.0, 1.0)
 
     def quantiles(self, levels: ArrayLike) -> Floats:
-        """Smallest log Bayes factors z with P(log Bayes factor <= z) >= level, to the last digits.
+        """Quantiles: the smallest z with P(log Bayes factor <= z) >= level, nats, (level,).
 
-        Beside continuous noise more than 200,000 listed values are put into 20,000 groups of neighbours, which moves a
-        quantile by less than a group is wide.
+        With continuous noise, more than 200,000 listed values are merged into 20,000 groups of neighbours. This moves a
+        quantile by less than the width of a group.
         """
         law, level = replace(self, draws=0), check_probability("level", levels)
         if not isinstance(self.analytic, DiscretePart) and self.listed.values.size > _SEARCHED:
@@ -268,14 +271,14 @@ class BayesFactorLaw:
 
 
 def _gap(threshold: float | Floats, values: Floats) -> Floats:
-    """The value that the other part must exceed; infinite where this one is as infinite as the threshold."""
+    """threshold - values, with inf - inf = inf: an infinite value is not above an equally infinite threshold."""
     with np.errstate(invalid="ignore"):
         gap = threshold - values
     return np.where(np.isnan(gap), np.inf, gap)
 
 
 def _group_values(part: DiscretePart, groups: int = 20_000) -> DiscretePart:
-    """Neighbouring values put together, with their weights and weighted means; infinite ones among themselves."""
+    """A part with neighbouring values merged at their weighted means; infinite values are merged among themselves."""
     finite = np.isfinite(part.values)
     edges = np.linspace(0, part.values.size, min(groups, part.values.size) + 1).astype(np.int64)[:-1]
     edges = np.union1d(edges, np.flatnonzero(np.diff(finite)) + 1)

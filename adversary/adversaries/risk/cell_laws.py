@@ -1,9 +1,9 @@
-"""Laws of the log Bayes factor for the cells of a table, many at once.
+"""Distributions of the log Bayes factor for many cells of a table at once.
 
-Where noise is whole-number and additive and every total from the count inside upwards is equally likely, a release
-tells a cell from another only by where "others cannot be fewer than none" cuts the sums below: cells with as many
-siblings share their noise and these sums, of which each cell takes its own part. With V others at the level above and
-noise a of their siblings' sum, b of the total, the evidence for a count x, the true one being x*, is
+With additive whole-number noise and flat beliefs, cells with equal numbers of siblings differ only in the lower limit
+of the sums below: others cannot be fewer than 0. They share their simulated noise and cumulative sums, and each cell
+takes the sum up to its own limit. Let V be the number of others at the level above, a the noise of the siblings' sum
+and b the noise of the total. The evidence for a count x, with true count x*, is
 
     sum over k <= V + a of P(siblings' noise = k) P(noise = x* - x + b - a + k) (message from above).
 """
@@ -29,29 +29,29 @@ from adversary.adversaries.risk.listed_releases import DRAWS, grid
 from adversary.privacy.mechanisms import IntegerNoise, Mechanism
 
 MOST_LISTED = 60_000
-"""Releases of the levels above that are listed with their exact weights; of more, some are simulated."""
+"""Largest number of releases of the levels above that are listed with exact weights; otherwise simulated."""
 _ROWS, _SHARED = 2**12, 48
-"""Releases that are gone through at a time, and sums over the steps above that are kept for other cells."""
+"""Releases per batch, and largest number of cached sums over the steps above, for other cells."""
 POINTS = 2**12
-"""Simulated releases, a scrambled Sobol sequence: as accurate in a smooth average as many times as many draws."""
+"""Simulated releases from a scrambled Sobol sequence: in smooth averages as accurate as many more random draws."""
 
 
 def laws_of_cells(
     plan: Plan, adversary: Adversary, truths: Sequence[Truth], *, rng: Seed = None
 ) -> list[BayesFactorLaw]:
-    """The law of the log Bayes factor of each of many truths, read by the same adversary.
+    """The distribution of the log Bayes factor under each of many truths, for the same adversary.
 
     Parameters
     ----------
-    plan : what is published
-    adversary : the adversary; where counts only matter by their differences, whose `known` goes with every truth
+    plan : the published counts
+    adversary : the adversary; if only differences of counts matter, its `known` need not fit every truth
     truths : checked true counts, from `settle_truth`
-    rng : seed of simulated releases, where there are too many to list
+    rng : seed of simulated releases, if there are too many to list
 
     Returns
     -------
-    list of BayesFactorLaw, as `bayes_factor_law` gives them one by one: equal where releases are listed, within their
-    standard errors where they are simulated. These are larger than the errors: they are those of independent draws
+    list of BayesFactorLaw, as from `bayes_factor_law` one by one: equal if releases are listed, within standard errors
+    if they are simulated. The stated standard errors are those of independent draws, larger than the actual ones
 
     >>> from adversary.privacy.mechanisms import Geometric
     >>> from adversary.adversaries.path import settle_truth
@@ -76,11 +76,11 @@ def laws_of_cells(
 
 
 def shift_invariant(plan: Plan, adversary: Adversary) -> bool:
-    """True where only differences of counts matter: additive whole-number noise, and beliefs that do not cap a total.
+    """True if only differences of counts matter: additive whole-number noise, and beliefs without an upper end.
 
     Parameters
     ----------
-    plan : what is published
+    plan : the published counts
     adversary : the adversary
 
     Returns
@@ -104,7 +104,7 @@ def _others(path: Path, truth: Truth) -> list[int]:
 
 @dataclass(frozen=True)
 class _Cells:
-    """Cells with as many siblings, and the same side of the target."""
+    """Cells with equal numbers of siblings, and the target on the same side."""
 
     plan: Plan
     path: Path
@@ -113,9 +113,10 @@ class _Cells:
     seed: np.random.SeedSequence
 
     def laws(self, others: Integers) -> Iterator[BayesFactorLaw]:
-        """One law for each row of others, (cell, step above the lowest)."""
+        """One distribution for each row of others, (cell, step above the lowest)."""
         laws_by_truth: dict[tuple[int, ...], BayesFactorLaw] = {}
-        clipped = np.minimum(others, [2 * noise.reach() for noise in self._links])  # no sum is cut further up
+        # With more others than this the limit at 0 lies outside the noise's support, and all cells are alike.
+        clipped = np.minimum(others, [2 * noise.reach() for noise in self._links])
         for upper in np.unique(clipped[:, 1:], axis=0):
             rows = (clipped[:, 1:] == upper).all(axis=1)
             lowest = np.unique(clipped[rows, 0])
@@ -136,7 +137,7 @@ class _Cells:
 
     @cached_property
     def _lowest_part(self) -> DiscretePart:
-        """The law of what is released of the lowest count."""
+        """The distribution of the log Bayes factor of the lowest count's releases."""
         first, *more = (
             own_release(self.plan, self.path, self.example, level, 0) for level in self.path.steps[0].levels
         )
@@ -152,12 +153,12 @@ class _Cells:
 
     @cached_property
     def _noises(self) -> list[Mechanism]:
-        """Of the siblings' sums, then of the levels above the lowest count."""
+        """Noise of the siblings' sums, then of the levels above the lowest count."""
         return [*self._links, *(noise for step in self.path.steps[1:] for noise in step.noises)]
 
     @cached_property
     def _upper_releases(self) -> tuple[Floats, Floats, int]:
-        """(noise of every release above the lowest count, their weights, how many are simulated: 0 if all)."""
+        """(noise of all numbers above the lowest count (release, number), weights, number simulated or 0 if listed)."""
         laws = [noise.releases(0) for noise in self._noises]
         if math.prod(len(values) for values, _ in laws) <= MOST_LISTED:
             values, weights = grid(laws)
@@ -174,7 +175,7 @@ class _Cells:
         return np.stack(drawn, axis=1), np.full(POINTS, 1.0 / POINTS), POINTS
 
     def _evidence(self, lowest: Integers, upper: Integers) -> Iterable[Floats]:
-        """Log Bayes factors of what is released above, for every number of others at the first step above."""
+        """Log Bayes factors of the releases above, for each number of others at the first step above."""
         if len(self.path.steps) > 3 or any(len(step.noises) > 1 for step in self.path.steps[2:]):
             yield from self._evidence_of_many(lowest, upper)
             return
@@ -213,7 +214,7 @@ class _Cells:
     def _terms(self, step: int, start: int, upper: tuple[int, ...]) -> tuple[Floats, Floats]:
         """(probabilities of the siblings' noise, E of a step), given the others of the steps above it.
 
-        Cells that have these in common share the sums.
+        Cached for other cells with the same numbers of others there.
         """
         key = step, start, upper
         if key in self._shared:
@@ -280,10 +281,10 @@ class _Cells:
 
 
 def _log_cumulative(terms: Floats) -> Floats:
-    """Log of the sums of exp(terms) up to each place, along the rows.
+    """Log of the sums of exp(terms) up to each place, along the rows, scaled by the largest term.
 
-    Scaled by the largest term, which a sum that is asked for comes within some 200 nats of: it holds the term of the
-    true counts, and nobody asks for releases that are further from these than the supports of the noise.
+    No sum in use underflows: it contains the term of the true counts, which is within about 200 nats of the largest
+    since releases lie within the supports of the noise.
     """
     top = terms.max(axis=1, keepdims=True)
     with np.errstate(divide="ignore"):

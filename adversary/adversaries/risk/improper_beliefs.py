@@ -1,4 +1,4 @@
-"""Warnings about average risks under improper beliefs, which a small true count turns into evidence."""
+"""Warnings about average risks under improper beliefs, which are tilted towards "out" if the true count is small."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from adversary.adversaries.path import Adversary, settle_truth
 from adversary.adversaries.plans import Plan
 
 NEAR = 4.0
-"""Standard deviations of the noise within which a total is small: a release that points below it is not rare."""
+"""Standard deviations of the noise below which a number of others is small: releases below 0 are then not rare."""
 
 
 def cautions(plan: Plan, readers: Iterable[Adversary], truths: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -20,14 +20,14 @@ def cautions(plan: Plan, readers: Iterable[Adversary], truths: Iterable[Mapping[
 
     Parameters
     ----------
-    plan : what is published
+    plan : the published counts
     readers : adversaries
     truths : true counts by level name, as for `settle_truth`; every adversary meets every truth
 
     Returns
     -------
-    One sentence for each level concerned, naming the counts; empty if there is none. A count is small within `NEAR`
-    standard deviations of the level's noise above the count inside.
+    One sentence for each level concerned, naming the counts; empty if there is none. A count is small if it is less
+    than `NEAR` standard deviations of the level's noise above the count inside.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def cautions(plan: Plan, readers: Iterable[Adversary], truths: Iterable[Mapping[
 
 
 def _tilted_beliefs(plan: Plan, adversary: Adversary, truth: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """(level, true count) of every belief without an end about a count near its lower end."""
+    """(level, true count) of every improper belief about a count with few others."""
     counts = settle_truth(plan, adversary, truth).counts
     for cell in range(plan.cells):
         for i, given in enumerate(adversary.level_beliefs(plan, cell)):
@@ -54,24 +54,28 @@ def _tilted_beliefs(plan: Plan, adversary: Adversary, truth: Mapping[str, Any]) 
 
 
 def few_others(plan: Plan, level: int) -> float:
-    """Others up to whom a count is small: a release that points below the count inside is not rare.
+    """Number of others below which a count is small: releases below the count inside are then not rare.
 
     Parameters
     ----------
-    plan : what is published
+    plan : the published counts
     level : place of the level, from 0 for the lowest
+
+    Returns
+    -------
+    People, `NEAR` standard deviations of the level's noise
     """
     return float(NEAR * np.sqrt(plan.levels[level].mechanism.variance))
 
 
 def tilt_warning(plan: Plan, name: str, small: str) -> str:
-    """The warning about a uniform belief without an end.
+    """The warning about an improper uniform belief.
 
     Parameters
     ----------
-    plan : what is published
-    name : of the level that the belief is about
-    small : what is small there, a clause
+    plan : the published counts
+    name : name of the level that the belief is about
+    small : clause that names the small count
     """
     return (
         f"These averages lean towards “out”, because the belief about the {name} is flat without an upper end and "

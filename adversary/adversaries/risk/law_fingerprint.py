@@ -1,4 +1,4 @@
-"""Identity of laws of the log Bayes factor: equality up to the prior, and digests for a store."""
+"""Identity of distributions of the log Bayes factor: equality up to the prior, and digests for a store."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from adversary.adversaries.path import Adversary, Truth
 from adversary.adversaries.plans import Plan
 
 _LISTED = 2**16
-"""Counts at which a law is looked at to tell it from others; the names of laws settle the rest."""
+"""Largest number of counts at which distributions are compared; their names and parameters are compared too."""
 
 
 def same_law(one: Adversary, other: Adversary) -> bool:
-    """True of two adversaries who differ in their prior only, so that one law of the log Bayes factor serves both.
+    """True if two adversaries differ at most in their prior, and so share one distribution of the log Bayes factor.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def same_law(one: Adversary, other: Adversary) -> bool:
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """True of equal beliefs, or tuples of them: the same object, or of the same words and the same content."""
+    """True for equal beliefs, or tuples of them: the same object, or equal type, `repr` and digest."""
     if one is other or type(one) is not type(other):
         return one is other
     if isinstance(one, tuple):
@@ -52,7 +52,7 @@ def _belief_digest(belief: Belief) -> str:
 
 
 def law_fingerprint(plan: Plan, adversary: Adversary, truth: Truth) -> str:
-    """Digest that tells one law's stored blocks from another's, the same in every process and for every prior."""
+    """Digest of a plan, an adversary without the prior, and a truth: a key of stored blocks, equal in all processes."""
     chains = [adversary.level_beliefs(plan, cell) for cell in range(plan.cells)]
     siblings = {name: counts.tolist() for name, counts in truth.siblings.items()}
     who = (adversary.hypotheses, adversary.sampling_rate)
@@ -66,15 +66,16 @@ def _digest(value: Any) -> str:
 
 
 class _Fingerprint(pickle.Pickler):
-    """Pickles that are only compared, the same for the same values whatever has been computed with them before.
+    """A pickler for comparison only: equal values have equal pickles, whatever was computed with them before.
 
-    A law of `scipy.stats` holds the state of a generator, which differs from process to process: its place takes what
-    it is called, and what it says of the counts in its bulk. Of a dataclass the fields count, and no cached property.
+    A `scipy.stats` distribution holds the state of a generator, which differs between processes; it is replaced by its
+    name, parameters and log probabilities in its bulk. A dataclass is replaced by its fields without cached properties.
     """
 
     def __init__(self, file: BytesIO) -> None:
         super().__init__(file, protocol=4)
-        self.fast = True  # equal values are written alike, whether or not they are one object
+        # Without the memo, equal values are written alike, whether or not they are the same object.
+        self.fast = True
 
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, type):
@@ -89,7 +90,7 @@ class _Fingerprint(pickle.Pickler):
 
 
 def _law_content(law: Any) -> tuple[Any, ...]:
-    """Kind, name and parameters of a law, and log probabilities: laws of lists of values have the rest in common."""
+    """Type, name and parameters of a distribution, and log probabilities: only these differ for lists of values."""
     belief, kind = Others(law), getattr(law, "dist", law)
     low, high = belief.bulk()
     counts = np.unique(np.linspace(low, high, _LISTED).astype(np.int64)).astype(np.float64)

@@ -1,10 +1,10 @@
-"""The law of the adversary's log Bayes factor over releases of one truth.
+"""The distribution of the adversary's log Bayes factor over releases of one truth, for a plan.
 
 The log Bayes factor is a sum of independent parts: every release of the lowest unit's own people, and the evidence of
-all above. The lowest is summed analytically, the rest on a grid of releases (one matrix product per hypothesis), so
-the averages are exact up to the mass a support leaves out (1e-18). Many releases of the same people are convolved in
-two halves of like size. Where the grid is too large or the noise continuous, the rest is simulated and every average
-carries its Monte Carlo standard error.
+all levels above. The lowest part is summed analytically, the rest on a grid of releases (one matrix product per
+hypothesis), so averages are exact up to the truncated mass of a support (1e-18). Many releases of the same people are
+convolved in two halves of similar size. If the grid is too large or the noise continuous, the rest is simulated and
+every average has a Monte Carlo standard error.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from adversary.privacy.mechanisms import IntegerNoise, Mechanism
 
 _HALF = 6_000_000
 PRUNED = 1e-15
-"""Releases of least probability, this much in all, that a large grid leaves out."""
+"""Total probability of the least probable releases that a large grid leaves out."""
 FAINT = 1e-20
-"""Releases of least probability that a small grid leaves out: less than the supports themselves leave out."""
+"""The same for a small grid: less than the truncated mass of the supports."""
 _SMALL = 200_000
 _APART = 4_000_000
 
@@ -62,18 +62,18 @@ def bayes_factor_law(
     scheduler: str | None = None,
     workers: int | None = None,
 ) -> BayesFactorLaw:
-    """Law of the log Bayes factor over releases of this truth: exact where the grid of releases is small enough.
+    """Distribution of the log Bayes factor over releases of this truth: exact if the grid of releases is small enough.
 
-    Otherwise what the grid leaves is simulated, and averages carry Monte Carlo standard errors.
+    Otherwise all but the lowest release is simulated, and averages have Monte Carlo standard errors.
 
     Parameters
     ----------
-    plan : what is published
+    plan : the published counts
     adversary : the adversary
     truth : checked true counts, from `settle_truth`
     draws, rng : number of simulated releases, and their seed or Generator
     progress : whether to show a progress bar
-    store, scheduler, workers : where and how simulations run, as for `blocks.simulate`
+    store, scheduler, workers : folder of stored blocks and parallel execution, as for `blocks.simulate`
 
     Returns
     -------
@@ -81,7 +81,7 @@ def bayes_factor_law(
 
     Raises
     ------
-    ImpossibleRelease : under both hypotheses of the adversary, releases of this truth are impossible (a ValueError)
+    ImpossibleRelease : releases of this truth are impossible under both hypotheses of the adversary (a ValueError)
 
     >>> from adversary.privacy.mechanisms import Geometric
     >>> from adversary.adversaries.plans import Level
@@ -114,18 +114,18 @@ def bayes_factor_law(
 
 
 def is_unbounded(plan: Plan, paths: Sequence[Path]) -> bool:
-    """True where log Bayes factors of any size can occur.
+    """True if the log Bayes factor is unbounded.
 
     Parameters
     ----------
-    plan : of the release
-    paths : of its cells, along which they are read
+    plan : the published counts
+    paths : one recursion per cell, from `Adversary.path`
     """
     return not all(is_bounded(noise) for path in paths for noise in _telling(plan, path))
 
 
 def _telling(plan: Plan, path: Path) -> Iterator[Mechanism]:
-    """Noise that reaches the adversary: nothing above a count of which the adversary is sure."""
+    """Noise of the informative levels: none above a count that is exact or believed to be certain."""
     for step in path.steps:
         if step is not path.steps[0] and step.belief.known_total is not None:
             return
@@ -137,7 +137,7 @@ def _telling(plan: Plan, path: Path) -> Iterator[Mechanism]:
 
 @lru_cache(maxsize=256)
 def is_bounded(noise: Mechanism) -> bool:
-    """True of noise whose loss is bounded; what an exact number says is listed as it is."""
+    """True for noise with a bounded loss, and for exact counts, whose infinite losses are listed."""
     if noise.is_exact:
         return True
     loss = noise.privacy_loss(1, 1)
@@ -145,9 +145,9 @@ def is_bounded(noise: Mechanism) -> bool:
 
 
 def own_release(plan: Plan, path: Path, truth: Truth, level: int, cell: int) -> Part | None:
-    """A release of the lowest unit's people: every log Bayes factor it can give, with its probability.
+    """Distribution of the log Bayes factor of one release of the lowest unit.
 
-    None for continuous noise that was clamped: part of it is a density, part is not.
+    None for post-processed continuous noise, which has atoms besides a density.
     """
     noise = plan.levels[level].mechanism
     out, present = path.known_counts()
@@ -159,12 +159,12 @@ def own_release(plan: Plan, path: Path, truth: Truth, level: int, cell: int) -> 
     values = as_array(noise.log_ratio(support, present, out))
     if not isinstance(noise, IntegerNoise) or np.isinf(values).any():
         return DiscretePart(values, weight)
-    # 0 if out: the average likelihood ratio is one where no release is impossible
+    # log E[exp(log Bayes factor)] is 0 if out: the likelihood ratio has mean 1 if no release is impossible.
     return DiscretePart(values, weight, lambda: noise.privacy_loss(shift, 1).log_moment(1.0) if truth.target else 0.0)
 
 
 def _of_density(loss: PrivacyLoss, target: int) -> Part:
-    """A release with a density, by its loss: listed where there are only some, as where the density goes in steps."""
+    """Part of a release with a density; listed if its loss takes finitely many values, as for a piecewise density."""
     if not isinstance(loss, LatticeLoss):
         return ContinuousPart(loss, target)
     log_mass, proof, mass = (loss.log_p, np.inf, loss.infinite_p) if target else (loss.log_q, -np.inf, loss.infinite_q)
@@ -174,7 +174,7 @@ def _of_density(loss: PrivacyLoss, target: int) -> Part:
 
 
 def _other_parts(plan: Plan, paths: list[Path], truth: Truth, progress: bool) -> Iterator[Part | None]:
-    """Everything but the first cell's lowest release; None for what cannot be listed."""
+    """All parts but the first cell's lowest release; None for a part that cannot be listed."""
     for cell, path in enumerate(paths):
         for level in path.steps[0].levels[0 if cell else 1 :]:
             yield own_release(plan, path, truth, level, cell)
@@ -183,9 +183,9 @@ def _other_parts(plan: Plan, paths: list[Path], truth: Truth, progress: bool) ->
 
 
 def _in_two(parts: list[Part | None]) -> tuple[Part, DiscretePart] | None:
-    """(first, rest): the first part and the sum of the others or, if those are too many, two halves of like size.
+    """(first, rest): the first part and the sum of the others or, if these are too many, two halves of similar size.
 
-    A part of continuous noise stands alone; several are one if they are Gaussian. None where a part cannot be listed.
+    A continuous part stays separate; several Gaussian ones are composed. None if a part cannot be listed.
     """
     list_releases = [part for part in parts if isinstance(part, DiscretePart)]
     smooth = [part for part in parts if isinstance(part, ContinuousPart)]
@@ -208,7 +208,7 @@ def _in_two(parts: list[Part | None]) -> tuple[Part, DiscretePart] | None:
 
 
 def _total(parts: list[DiscretePart], limit: int) -> DiscretePart | None:
-    """Law of the sum of independent parts, equal ones by repeated squaring; None if more than `limit` at a time."""
+    """Distribution of the sum of independent parts, equal ones by repeated squaring; None if a step exceeds `limit`."""
 
     def plus(a: DiscretePart | None, b: DiscretePart | None) -> DiscretePart | None:
         if a is None or b is None or a is NOTHING or b is NOTHING:
@@ -222,7 +222,7 @@ def _total(parts: list[DiscretePart], limit: int) -> DiscretePart | None:
 
 
 def _alike(parts: list[DiscretePart]) -> list[tuple[DiscretePart, int]]:
-    """Different parts, and how often each occurs."""
+    """Distinct parts with their multiplicities."""
     groups: list[tuple[DiscretePart, int]] = []
     for part in parts:
         for i, (other, times) in enumerate(groups):
@@ -243,7 +243,7 @@ def _of_sampled(split: tuple[Part, DiscretePart] | None, rate: float) -> tuple[P
 
 
 def _whole(plan: Plan, adversary: Adversary, truth: Truth) -> tuple[Part, DiscretePart] | None:
-    """Every release at once, where the lowest one cannot be told from the rest; None if too many."""
+    """All releases in one list, if the lowest one is not independent of the rest; None if too many."""
     listed = list_releases(plan, truth, upper_evidence.MAX_GRID // 20)
     if listed is None:
         return None
@@ -287,13 +287,13 @@ def invariant_factor(plan: Plan, adversary: Adversary, truth: Truth) -> float:
 
     Parameters
     ----------
-    plan : what is published
+    plan : the published counts
     adversary : the adversary
     truth : checked true counts, from `settle_truth`
 
     Returns
     -------
-    Nats, summed over cells; 0 if no level is exact, infinite where the exact counts settle the target
+    Nats, summed over cells; 0 if no level is exact, infinite if the exact counts determine the target's side
     """
     if not any(level.is_exact for level in plan.levels):
         return 0.0

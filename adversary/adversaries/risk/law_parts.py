@@ -1,6 +1,6 @@
 """Independent parts of a log Bayes factor: listed values with their weights, or a continuous loss.
 
-Averages over one part are taken at many shifts at once, so that another part can be listed beside it.
+Averages over one part are computed at many shifts at once: one shift for each value of the other part.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from adversary.adversaries.path import ImpossibleRelease
 from adversary.privacy.losses import PrivacyLoss
 
 COINCIDENT = 1e-12
-"""Sums of losses this close (times their size, if above 1) are one value reached in several ways."""
+"""Distance (relative, for losses above 1) within which two sums of losses are the same value up to rounding."""
 
 UNSEEN = 1e-22
-"""Releases less probable than this are left out."""
+"""Probability below which a release is left out."""
 
 _FEW, _WIDTH, _NODES = 2_000, 0.25, 10
 _MANY = 1_000_000
@@ -43,7 +43,7 @@ class DiscretePart:
         self, values: Floats, weights: Floats, log_exponential_mean: Callable[[], float] | None = None
     ) -> None:
         self._log_exponential_mean = log_exponential_mean
-        # of many values the order of equal ones, which the faster way changes, is only a matter of rounding
+        # Quicksort is faster for many values; it may swap equal ones, which changes sums by rounding only.
         order = np.argsort(values, kind="stable" if values.size <= _MANY else "quicksort")
         self.values, self.weights = values[order], weights[order]
 
@@ -57,20 +57,20 @@ class DiscretePart:
 
     @property
     def log_exponential_mean(self) -> float:
-        """log E[exp(part)], infinite where a value is; from its closed form where that is known."""
+        """log E[exp(part)]; infinite if a value is; from its closed form if that is known."""
         if self._log_exponential_mean is not None:
             return self._log_exponential_mean()
         used = self.weights > 0
         return float(log_sum_exp(np.log(self.weights[used]) + self.values[used]))
 
     def plus(self, other: DiscretePart) -> DiscretePart:
-        """The sum of two independent parts, coincident values put together."""
+        """The sum of two independent parts, with coincident values merged."""
         return _merge_equal(
             DiscretePart(*outer_sum(self, other), lambda: self.log_exponential_mean + other.log_exponential_mean)
         )
 
     def without(self, lost: float) -> DiscretePart:
-        """The part without its least probable values, which weigh at most `lost` in all."""
+        """The part without its least probable values, whose total weight is at most `lost`."""
         keep = probable(self.weights, lost)
         return (
             self
@@ -109,7 +109,7 @@ class DiscretePart:
         return DiscretePart(nodes.ravel(), (moments @ spread).ravel())
 
     def gathered(self, groups: int) -> DiscretePart:
-        """The part's weight in at most so many groups, equally wide, each at its mean."""
+        """The part with its values merged into at most `groups` intervals of equal width, each at its mean."""
         if self.values.size <= groups or not np.isfinite(self.values).all():
             return self
         edges = np.linspace(self.values[0], self.values[-1], groups + 1)
@@ -120,7 +120,7 @@ class DiscretePart:
 
     @property
     def spacing(self) -> float:
-        """Smallest step between values, rounding apart."""
+        """Smallest step between values, ignoring differences of rounding."""
         finite = self.values[np.isfinite(self.values)]
         gaps = np.diff(finite)
         gaps = gaps[gaps > 1e-14 * max(1.0, float(np.abs(finite).max(initial=0.0)))]
@@ -164,7 +164,7 @@ class ContinuousPart:
 
     @property
     def log_exponential_mean(self) -> float:
-        """log E[exp(part)]: 0 under Q, that of the second moment of the ratio under P."""
+        """log E[exp(part)]: 0 under Q, the log second moment of the likelihood ratio under P."""
         return 0.0 if self.side else float(self.loss.log_moment(1.0))
 
     def cdf(self, threshold: Floats) -> Floats:
@@ -184,17 +184,17 @@ type Part = DiscretePart | ContinuousPart
 
 
 def outer_sum(a: DiscretePart, b: DiscretePart) -> tuple[Floats, Floats]:
-    """(values, weights) of every sum of one value of each."""
+    """(values, weights) of all sums of one value of each part."""
     a, b = compatible(a, b)
     return (a.values[:, None] + b.values[None, :]).ravel(), (a.weights[:, None] * b.weights[None, :]).ravel()
 
 
 def compatible(a: Part, b: DiscretePart) -> tuple[Any, DiscretePart]:
-    """Both parts where neither proves what the other rules out, up to a mass that is never seen.
+    """Both parts, without opposite infinite values of negligible probability: inf - inf has no sum.
 
     Raises
     ------
-    ImpossibleRelease : they do
+    ImpossibleRelease : one part makes a hypothesis certain and the other excludes it, with probability above `UNSEEN`
     """
     if isinstance(a, ContinuousPart):
         return a, b
@@ -216,8 +216,9 @@ def compatible(a: Part, b: DiscretePart) -> tuple[Any, DiscretePart]:
 
 
 def probable(weights: Floats, lost: float) -> NDArray[np.bool_]:
-    """All but the least weights, which sum to at most `lost`; of many, those within 2 % of the last are kept too."""
-    if weights.size > _MANY:  # one pass over the leading bits, which are in the order of the numbers
+    """Mask of all but the smallest weights, which sum to at most `lost`; approximate, to 2 %, for many weights."""
+    if weights.size > _MANY:
+        # The leading bits of positive doubles are in the order of the numbers: one pass instead of a sort.
         key = np.ascontiguousarray(weights).view(np.int64) >> 46
         first = int(key.min())
         mass = np.bincount(key.ravel() - first, weights.ravel())
@@ -228,9 +229,10 @@ def probable(weights: Floats, lost: float) -> NDArray[np.bool_]:
 
 
 def _merge_equal(part: DiscretePart) -> DiscretePart:
-    """A law with coincident values put together, at their weighted mean."""
+    """A part with coincident values merged at their weighted mean."""
     value, weight = part.values, part.weights
-    with np.errstate(invalid="ignore"):  # two infinities of one sign are no distance apart
+    # inf - inf is NaN, which compares as coincident.
+    with np.errstate(invalid="ignore"):
         gap = np.diff(value)
         apart = np.isinf(gap) | (gap > COINCIDENT * np.maximum(1.0, np.abs(value[1:])))
     starts = np.append(0, np.flatnonzero(apart) + 1)

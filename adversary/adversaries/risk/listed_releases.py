@@ -1,4 +1,4 @@
-"""Every release of a truth, listed with its probability where that is feasible, and simulated where it is not."""
+"""All releases of a truth with their probabilities if they can be listed, simulated releases otherwise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from adversary.adversaries.postprocessing import LeastSquares
 from adversary.adversaries.risk.law_parts import probable
 
 DRAWS, LEAST_DRAWS = 20_000, 500
-"""Simulated releases, unless somebody says how many: the former, fewer where each takes long to read."""
+"""Default number of simulated releases, and the smallest number if each takes long to evaluate."""
 _MOST_WORK = 5e7
 _NUMBER, _PILOTS = 8.0, 16
 _TABLE_GRID = 2_000_000
@@ -24,7 +24,7 @@ _TABLE_LOST = 1e-12
 
 
 class ReleaseColumn(NamedTuple):
-    """One published number: where it stands in `Released`, the values it can take and their probabilities."""
+    """One published number: the array and place of it in `Released`, its possible values and their probabilities."""
 
     kind: str
     place: tuple[int, ...]
@@ -33,15 +33,15 @@ class ReleaseColumn(NamedTuple):
 
 
 def affordable_draws(plan: Plan, adversary: Adversary, truth: Truth) -> int:
-    """Number of simulated releases that this adversary reads in a matter of seconds: 500 to 20,000.
+    """Number of simulated releases whose posteriors take seconds to compute: 500 to 20,000.
 
-    Fewer where beliefs or noise are so wide that a release has many counts to go through, or where it has many numbers.
+    It is smaller if wide beliefs or noise leave many counts to sum over, or if a release has many numbers.
 
     Parameters
     ----------
-    plan : of the release
-    adversary : who reads it
-    truth : that it is drawn from
+    plan : the published counts
+    adversary : the adversary
+    truth : checked true counts, from `settle_truth`
 
     >>> from adversary.privacy.mechanisms import Geometric
     >>> from adversary.adversaries.plans import Level
@@ -55,20 +55,20 @@ def affordable_draws(plan: Plan, adversary: Adversary, truth: Truth) -> int:
 
 
 def release_table(plan: Plan, truth: Truth, *, draws: int = DRAWS, rng: Seed = None) -> tuple[xr.Dataset, xr.DataArray]:
-    """Every release that matters under this truth, with its probability; simulated releases if there are too many.
+    """All releases of this truth with their probabilities; simulated releases if there are too many.
 
     Parameters
     ----------
-    plan : what is published
+    plan : the published counts
     truth : checked true counts, from `settle_truth`
     draws : number of simulated releases, at most 200,000
     rng : their seed or Generator
 
     Returns
     -------
-    (releases, weights): a release Dataset as of `plan.release`, and a DataArray (release) of probabilities. In
-    `weights.attrs`, `direction` is "exact" or "estimate" and `mass` is the probability listed: releases of less than
-    1e-12 in all are left out.
+    (releases, weights): a release Dataset as from `plan.release`, and a DataArray (release) of probabilities. In
+    `weights.attrs`, `direction` is "exact" or "estimate" and `mass` is the total probability listed; the least probable
+    releases, at most 1e-12 in all, are left out.
     """
     listed = list_releases(plan, truth, _TABLE_GRID)
     if listed is not None:
@@ -87,11 +87,11 @@ def release_table(plan: Plan, truth: Truth, *, draws: int = DRAWS, rng: Seed = N
 
 
 def columns(plan: Plan, truth: Truth, unread: Collection[int] = ()) -> Iterator[ReleaseColumn]:
-    """Every released number, level by level, cell by cell; siblings one by one where the truth gives their counts.
+    """Every released number, level by level, cell by cell; siblings one by one if the truth lists their counts.
 
     Parameters
     ----------
-    plan : what is published
+    plan : the published counts
     truth : checked true counts
     unread : levels whose own releases are left out; their noise may be continuous
 
@@ -113,7 +113,7 @@ def columns(plan: Plan, truth: Truth, unread: Collection[int] = ()) -> Iterator[
 
 
 def combine_columns(plan: Plan, numbers: Iterable[ReleaseColumn], limit: int) -> tuple[Released, Floats] | None:
-    """Every combination of these numbers, with its probability; None if there are more than `limit`."""
+    """All combinations of these numbers with their probabilities; None if there are more than `limit`."""
     every = list(numbers)
     if sum(np.log(column.values.size) for column in every) > np.log(limit):
         return None
@@ -134,7 +134,7 @@ def combine_columns(plan: Plan, numbers: Iterable[ReleaseColumn], limit: int) ->
 
 
 def list_releases(plan: Plan, truth: Truth, limit: int) -> tuple[Released, Floats] | None:
-    """Every release of a truth, with its probability; None with continuous noise, or if there are more than `limit`."""
+    """All releases of a truth with their probabilities; None with continuous noise, or if more than `limit`."""
     if plan.postprocessing is not None:
         return _postprocessed_pairs(plan, truth, limit)
     if any(level.mechanism.is_continuous for level in plan.levels):
@@ -143,9 +143,9 @@ def list_releases(plan: Plan, truth: Truth, limit: int) -> tuple[Released, Float
 
 
 def _postprocessed_pairs(plan: Plan, truth: Truth, limit: int) -> tuple[Released, Floats] | None:
-    """Every pair (t1, t2) of a post-processed plan, with P(t2 | x2) P(t1 | t2, x1, others); None if too many.
+    """All pairs (t1, t2) of a post-processed plan, with P(t2 | x2) P(t1 | t2, x1, others); None if too many.
 
-    None too where the truth tells apart siblings whose sum does not settle t1.
+    Also None if the truth lists single siblings and t1 depends on more than their sum.
     """
     (lower, upper), (own, total) = plan.levels, truth.counts[:, 0]
     parents, weight = upper.mechanism.releases(int(total))
@@ -165,7 +165,8 @@ def _postprocessed_pairs(plan: Plan, truth: Truth, limit: int) -> tuple[Released
 def grid(columns: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
     """All combinations of independent releases (combination, column), with their probabilities."""
     values, weights = np.zeros((1, 0)), np.ones(1)
-    for value, weight in columns:  # column by column: an array has at most 64 axes, and a plan more releases
+    # Not one meshgrid: numpy arrays have at most 64 axes, and a plan may have more releases.
+    for value, weight in columns:
         values = np.column_stack([np.repeat(values, value.size, axis=0), np.tile(value, len(values))])
         weights = np.repeat(weights, weight.size) * np.tile(weight, weights.size)
     return values, weights

@@ -1,7 +1,7 @@
 """Postprocessing of noisy counts before publication, and the average posterior given the result.
 
-One by one: `clamped` and `rounded` wrap a mechanism in a mechanism. Together: a `Postprocessing` makes a unit and its
-siblings fit their parent's published count, by `LeastSquares` or, keeping every count at 0 or above, by `NonNegative`.
+`clamped` and `rounded` change single counts: they wrap a mechanism in a mechanism. A `Postprocessing` adjusts a unit
+and its siblings to their parent's published count: by `LeastSquares` or, with counts of at least 0, by `NonNegative`.
 `consistency_risk` averages the adversary's posterior over the published counts (Kazan and Reiter 2025, section 2.11).
 """
 
@@ -50,16 +50,17 @@ def consistency_risk(
     rng: Seed = None,
     approximate: bool = False,
 ) -> xr.Dataset:
-    """The risk of one person from a count adjusted to its parent's, beside that from the raw counts.
+    """The risk of one person from a count adjusted to its parent's, and from the raw counts for comparison.
 
-    The adversary sees the parent's published count t2 and the unit's t1, and knows the parent's true count and everyone
-    in the unit but the target: X1 = m ("out") or m + 1 ("in"), with count - X1 people in the d siblings.
+    The adversary observes the parent's published count t2 and the unit's t1, and knows the parent's true count and
+    everyone in the unit but the target: X1 = m ("out") or m + 1 ("in"), with count - X1 people in the d siblings.
 
         posterior(a) = p P(a | in) / (p P(a | in) + (1 - p) P(a | out)),    its mean = sum_a P(a | truth) posterior(a)
 
-    (equations 2.43 to 2.47). The mean can exceed that of the raw noisy count alone, `raw_posterior_mean`: t1 tells of
-    the siblings too, and they of the target when the parent's true count is known (`exceeds_raw`). What it cannot
-    exceed is the posterior mean of the raw counts that t1 is made of, `bound_posterior_mean` (data processing).
+    (equations 2.43 to 2.47). The mean can exceed that of the unit's raw noisy count alone, `raw_posterior_mean`: t1
+    depends on the siblings too, who are informative about the target if the parent's true count is known
+    (`exceeds_raw`). It cannot exceed the posterior mean given all raw counts that t1 is computed from,
+    `bound_posterior_mean` (data processing).
 
     Parameters
     ----------
@@ -70,19 +71,20 @@ def consistency_risk(
     prior : p, probability of "in"
     rounding : "half_even", "half_up" or "half_down"
     known : m, people in the unit apart from the target
-    truth : "in" or "out": whose releases the means are over
-    own_weight, sibling_weight : of the least squares
-    nonnegative : project on counts of at least 0 instead (`NonNegative`)
-    draws, rng : simulated vectors of siblings, and their seed or Generator, where more than two are projected
-    approximate : take the siblings' summed noise as one discrete Gaussian with d times sigma^2, as published
+    truth : "in" or "out": the hypothesis whose releases are averaged over
+    own_weight, sibling_weight : weights of the least squares
+    nonnegative : whether counts are projected on those of at least 0 instead (`NonNegative`)
+    draws, rng : number of simulated vectors of siblings, and their seed or Generator, if more than two are projected
+    approximate : whether the siblings' summed noise is approximated by one discrete Gaussian with d times sigma^2, as
+        in the paper
 
     Returns
     -------
     Dataset over release 0, ..., t2: `likelihood` (hypothesis, release) and `posterior` of "in"; `posterior_mean`,
     `raw_posterior_mean`, `bound_posterior_mean`, and each over the prior, `ratio_mean`, ...; `exceeds_raw`; `mcse`, the
-    standard error of `posterior_mean` (delta method over the 50 parts of the simulation), where it is simulated. Where
-    the truth is "out" a bound is from below. `NonNegative` reads the siblings one by one: its bound is for an adversary
-    who is told where all but one of their people live, and in which sibling that one would be.
+    standard error of `posterior_mean` (delta method over the 50 parts of the simulation), if it is simulated. For truth
+    "out" the bound is a lower one. `NonNegative` uses single siblings: its bound is for an adversary who also knows the
+    siblings of all but one of their people, and in which sibling that one would be.
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
     >>> risk = consistency_risk(10, DiscreteGaussian.from_rho(0.5), siblings=27, count=1, prior=0.5)
@@ -153,14 +155,17 @@ def _as_published(rule: Postprocessing, release: Any, parent: int, own: Any, oth
 
 
 def _standard_error(parts: Floats, log_like: Floats, posterior: Floats, target: int) -> float:
-    """Of sum_a P(a | truth) posterior(a), linear in the parts: their likelihoods share random numbers."""
-    relative = np.exp(parts - log_like)  # (part, hypothesis, release)
+    """Standard error of sum_a P(a | truth) posterior(a), linearised in the parts of the simulation.
+
+    `parts` has dims (part, hypothesis, release). Hypotheses share random numbers, so their errors are correlated.
+    """
+    relative = np.exp(parts - log_like)
     slope = np.exp(log_like[target]) * posterior
     influence = relative[:, target] @ slope + (relative[:, 1] - relative[:, 0]) @ (slope * (1.0 - posterior))
     return float(influence.std(ddof=1) / np.sqrt(len(parts)))
 
 
 def _atoms(mechanism: Mechanism, present: int, absent: int, target: int) -> DiscretePart:
-    """Law of one raw count's log Bayes factor under the truth."""
+    """Distribution of one raw count's log Bayes factor under the truth."""
     values, weights = mechanism.releases(present if target else absent)
     return DiscretePart(as_array(mechanism.log_ratio(values, present, absent)), weights)

@@ -1,8 +1,8 @@
-"""The evidence above the lowest unit, for every release of the upper levels: listed with its probability.
+"""The log Bayes factor of the releases above the lowest unit: its value and probability for every release.
 
-A grid over the releases of the second step and the sum of the siblings' releases is one matrix product per hypothesis;
-levels further up are looped over. Of a large grid the least probable releases are left out before their evidence is
-worked out.
+On the grid of the second step's releases and the siblings' sums, the evidence is one matrix product per hypothesis;
+levels further up are looped over. In a large grid the least probable releases are left out before their evidence is
+computed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from adversary.adversaries.risk.law_parts import UNSEEN, DiscretePart
 from adversary.adversaries.risk.listed_releases import columns, combine_columns, grid
 
 MAX_GRID = 20_000_000
-"""Releases of a grid, at most; of what is listed row by row a twentieth."""
+"""Largest number of releases in a grid; a twentieth of it for lists whose evidence is computed row by row."""
 LEFT_OUT = 2.5e-13
-"""Releases of least probability, this much in all, that a large grid of one cell leaves out."""
+"""Total probability of the least probable releases that a large grid of one cell leaves out."""
 _BIN = 0.05
-"""Nats of a bin in which weights are counted."""
+"""Width of a bin of log weights, nats."""
 _LARGE = 1_000_000
 _NEGLIGIBLE = 1e-30
 _ROWS = 4096
@@ -30,7 +30,7 @@ _PAIRS = 400_000
 
 
 def evidence_above(plan: Plan, path: Path, truth: Truth, cell: int, progress: bool) -> DiscretePart | None:
-    """Law of the evidence above the lowest step; None with continuous noise there, or for too many releases."""
+    """Distribution of the evidence above the lowest step; None with continuous noise there, or too many releases."""
     above = [i for step in path.steps[1:] for i in step.levels]
     linked = [step.link_level for step in path.steps[:-1]]
     if any(plan.levels[i].mechanism.is_continuous for i in (*above, *linked)):
@@ -48,7 +48,7 @@ def evidence_above(plan: Plan, path: Path, truth: Truth, cell: int, progress: bo
 
 
 def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> DiscretePart | None:
-    """Law of the evidence above the lowest step: a grid over the second step's releases and the sibling sum.
+    """Distribution of the evidence above the lowest step: a grid over the second step's releases and the sibling sum.
 
     Per hypothesis, log sum_x' exp(A[release, x'] + H[sum, x']) is one matrix product of positive terms, each row scaled
     by its maximum. Levels further up are looped over: each of their releases gives one message.
@@ -106,7 +106,8 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Discr
         with np.errstate(invalid="ignore"):
             evidence = present - out
         lost = np.argwhere(np.isnan(evidence) & (weight > max(_NEGLIGIBLE, least)))
-        for first in range(0, len(lost), AT_ONCE):  # so far apart that scaled products underflow, or impossible
+        # Scaled products underflow for releases far apart: these are evaluated one by one. Impossible ones stay NaN.
+        for first in range(0, len(lost), AT_ONCE):
             place, total = lost[first : first + AT_ONCE].T
             apart = Released(noisy[upper[place]], links[upper[place]])
             apart.noisy[:, list(second.levels)] = rows[row[place]]
@@ -121,10 +122,10 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Discr
 def _closed_form_part(
     path: Path, rows: tuple[Floats, Floats], sums: tuple[Floats, Floats], least: float
 ) -> DiscretePart:
-    """Law of the evidence where the sum over the second step's counts is a tail: no counts are gone over.
+    """Distribution of the evidence if the sum over the second step's counts has a closed form.
 
-    Rows are the releases of the second step, (row, level), and sums those of the siblings below it, one after another,
-    each with their probabilities.
+    `rows` are the releases of the second step, (row, level), and `sums` consecutive sums of the siblings below it, each
+    with their probabilities.
     """
     (released, row_weight), (totals, sum_weight) = rows, sums
     order = np.argsort(-row_weight, kind="stable")
@@ -165,10 +166,10 @@ def _tail_evidence(path: Path, released: Floats, sums: Floats) -> Floats:
 
 
 def _least_kept(pair: Floats, other: Floats, lost: float) -> float:
-    """A weight such that products of one number of each that are smaller sum to at most `lost`.
+    """A threshold such that the products of `pair` and `other` below it sum to at most `lost`.
 
-    The products are not formed. Numbers of `pair` are counted in bins of their logarithm, and a bin is left out as a
-    whole where any number in it is, so that the mass left out is bounded from above.
+    The products are not formed: weights of `pair` are counted in bins of their logarithm. A bin counts as left out if
+    any weight in it is, so the mass left out is bounded from above.
     """
     log_pair, log_other = (np.log(one[one > 0.0]) for one in (pair, other))
     edges = np.arange(log_pair.min() - _BIN, log_pair.max() + 2.0 * _BIN, _BIN)
