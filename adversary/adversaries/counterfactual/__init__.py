@@ -1,7 +1,7 @@
 """Comparison of a release with one's record to the same release without it.
 
-`worlds` are the two releases, `posterior_to_posterior` compares the adversary's posteriors from either, and
-`ratio_bounds` are the guarantees' bounds on it.
+`worlds` computes the posteriors from both releases, `posterior_to_posterior` the distribution of their ratio,
+`ratio_bounds` bounds on it from guarantees, and `baseline` the risk of a person whose record was not used.
 """
 
 import lazy_loader

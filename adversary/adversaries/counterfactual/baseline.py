@@ -1,8 +1,7 @@
-"""A person whose record was not used: what an adversary would conclude of them all the same.
+"""Baseline risk: the adversary's posterior about a person whose record was not used.
 
-The release is made from everybody else's records, and the adversary knows that. Whatever they conclude then follows
-from what other people's records say, through beliefs that tie these to the target; it is the baseline beside which a
-release that did use the record is judged.
+The release is made from everybody else's records, and the adversary knows that. The posterior changes only because the
+adversary believes other people's records to depend on the target. It is the baseline for a release with the record.
 """
 
 from __future__ import annotations
@@ -23,29 +22,30 @@ from adversary.privacy.losses import amplified_loss
 def unused_record(
     plan: Plan, adversary: Adversary, truth: Truth, *, draws: int = DRAWS, rng: Any = None, log_odds: Any = None
 ) -> xr.Dataset:
-    """Expected posterior of the target's side where the release is computed without the target's record.
+    """Mean posterior of "in" if the release is computed without the target's record.
 
-    If P(w | h) is the law of a release under a hypothesis, and c_h what the target adds to every count under it, noise
-    that is added makes P(w + c_h | h) the law of the release without the record (`compare_worlds` with `dropped`).
+    Let P(w | h) be the distribution of a release under a hypothesis, and c_h the target's contribution to every count
+    under it. With additive noise, the release without the record has distribution P(w + c_h | h) (`compare_worlds` with
+    `dropped`).
 
     Parameters
     ----------
-    plan : what is published; noise that is added to counts, exact counts among them
+    plan : the published counts, with additive noise or exact
     adversary : the adversary
-    truth : checked true counts, from `settle_truth`; the target's own record is taken out of them
-    draws, rng : number of simulated releases, and their seed or Generator, where they cannot be listed
-    log_odds : of several priors instead of the adversary's own, (adversary,), all finite
+    truth : checked true counts, from `settle_truth`; the target's own record is subtracted
+    draws, rng : number of simulated releases, and their seed or Generator, if they cannot be listed
+    log_odds : log-odds of several priors in place of the adversary's own, (adversary,), all finite
 
     Returns
     -------
-    Dataset of `posterior_mean` and `ratio_mean` (posterior / prior), and `mcse` (measure) where releases are simulated;
-    with several priors each has the dim adversary.
-    Both are those of the prior where what the adversary believes of others does not depend on the target.
+    Dataset of `posterior_mean` and `ratio_mean` (posterior / prior), and `mcse` (measure) if releases are simulated;
+    with several priors each has the dim adversary. If beliefs about others do not depend on the target, the posterior
+    is the prior.
 
     Raises
     ------
-    ValueError : the noise is not added (clamped, rounded or made to add up, or randomized response) and beliefs about
-        others depend on the target; or a release is impossible under these beliefs
+    ValueError : the noise is not additive (clamped, rounded, adjusted, or randomized response) and beliefs about others
+        depend on the target; or a release is impossible under these beliefs
 
     References
     ----------

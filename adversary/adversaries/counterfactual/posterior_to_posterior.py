@@ -1,7 +1,7 @@
-"""Posterior to posterior: how far one record's presence moves an adversary, beside what the guarantee allows.
+"""Posterior-to-posterior comparison: the effect of one record's use on an adversary, and its bound by a guarantee.
 
-The adversary of the actual release is compared with the same one in a world whose release was made without the record
-(`compare_worlds`). Not prior to posterior: that also counts what everyone else's records say about the target. A
+The posterior from the actual release is compared with that from a release made without the record (`compare_worlds`).
+A comparison of prior and posterior would also count the information of everyone else's records about the target. A
 guarantee bounds the ratio of the two posteriors, after any post-processing, in four theorems:
 
 7.1  any prior, any release:                         e^-epsilon <= ratio <= e^epsilon under pure epsilon-DP
@@ -46,9 +46,9 @@ from adversary.adversaries.counterfactual.worlds import select_records
 from adversary.privacy.losses import PrivacyLoss, check_loss
 
 _ERROR = 2.5e-13
-"""Error bound on log ratios of listed releases, nats: sums over worlds of likelihoods some hundreds of nats below one.
+"""Rounding error of log ratios of listed releases, nats: sums over worlds of likelihoods hundreds of nats below one.
 
-So in `ratio_tail` a loss below 1e-12 is a tie with 0. Laws of a loss know their own digits: `PrivacyLoss.tail_from`.
+In `ratio_tail` a loss below 1e-12 is therefore a tie with 0. `PrivacyLoss.tail_from` has its own tolerance.
 """
 
 _EVENTS = {
@@ -64,10 +64,15 @@ def ratio_tail(worlds: xr.Dataset, epsilon: ArrayLike, given: Any = None, *, str
 
     Parameters
     ----------
-    worlds : from `compare_worlds`, every release listed (to 1e-9); one whose ratio is undefined is not counted
-    epsilon : nats, any real numbers; a plain list gets the dim epsilon
-    given : None for releases as the adversary expects them and the ratio of every record (dim record); or the true
-        record, one or several labels, for releases given that record and its own ratio
+    worlds : from `compare_worlds`, with all releases listed (to a mass of 1e-9); undefined ratios are not counted
+    epsilon : log of the ratio, nats, any real numbers; a plain list gets the dim epsilon
+    given : None for releases as the adversary expects them and the ratio of every record (dim record); or labels of the
+        true record, for releases given that record and its own ratio
+    strict : whether the ratio must exceed e^epsilon
+
+    Returns
+    -------
+    Probabilities, dims ([record,] [epsilon]); NaN for records with prior 0
     """
     if worlds.attrs.get("measure") == "density":
         raise ValueError("the releases hold densities, which do not add up: round them, adv.postprocessing.rounded")
@@ -97,7 +102,7 @@ def _check_complete(weight: Floats, axis: int | tuple[int, ...]) -> None:
 
 
 def _mass_from(values: Floats, weights: Floats, thresholds: Floats) -> Floats:
-    """Sum of the weights of values at or above each threshold, smallest tails first."""
+    """Sum of the weights of values at or above each threshold, added from the far tail inwards."""
     order = np.argsort(values)
     beyond = np.append(np.cumsum(weights[order][::-1])[::-1], 0.0)
     return np.asarray(np.minimum(beyond[np.searchsorted(values[order], thresholds)], 1.0))
@@ -116,9 +121,9 @@ def _thresholds(epsilon: Any) -> xr.DataArray:
 
 @labelled
 def known_rest_tail(loss: PrivacyLoss, prior: ArrayLike, epsilon: ArrayLike) -> tuple[Any, Any]:
-    """Exact P(ratio >= e^epsilon) of one of two possible records, everybody else's records known.
+    """Exact P(ratio >= e^epsilon) of one of two possible records, with everybody else's records known.
 
-    ratio >= e^epsilon  <=>  L >= -log k,  k = (e^-epsilon - prior) / (1 - prior); never, where k < 0.
+    ratio >= e^epsilon  <=>  L >= -log k,  k = (e^-epsilon - prior) / (1 - prior); never, if k < 0.
 
     L is the privacy loss of the record against the other one.
 
@@ -126,7 +131,7 @@ def known_rest_tail(loss: PrivacyLoss, prior: ArrayLike, epsilon: ArrayLike) -> 
     ----------
     loss : privacy loss of the record against the other
     prior : probability of the record, in [0, 1)
-    epsilon : nats, >= 0; broadcasts with `prior`
+    epsilon : log of the ratio, nats, >= 0; broadcasts with `prior`
 
     Returns
     -------
@@ -137,13 +142,14 @@ def known_rest_tail(loss: PrivacyLoss, prior: ArrayLike, epsilon: ArrayLike) -> 
     Raises
     ------
     ValueError : a prior outside [0, 1), a negative epsilon
-    TypeError : `loss` is no privacy loss
+    TypeError : `loss` is not a privacy loss
     """
     check_loss("loss", loss)
     p, e = check_probability("prior", prior), check_non_negative("epsilon", epsilon)
     if (p == 1.0).any():
         raise ValueError("prior must be below 1: an adversary who is sure is not moved")
-    fall = np.expm1(-e) / (1.0 - p)  # k - 1: threshold and epsilon are equally tiny
+    # k - 1 and log1p, since for a tiny epsilon the threshold is equally tiny and log k would cancel.
+    fall = np.expm1(-e) / (1.0 - p)
     with np.errstate(divide="ignore"):
         threshold = np.minimum(-np.log1p(np.maximum(fall, -1.0)), 1e300)
     first, second = (np.where(past_ties(fall) >= -1.0, as_array(tail), 0.0) for tail in loss.tail_from(threshold))
@@ -151,21 +157,21 @@ def known_rest_tail(loss: PrivacyLoss, prior: ArrayLike, epsilon: ArrayLike) -> 
 
 
 def semantics(worlds: xr.Dataset, guarantee: Guarantees, epsilon: ArrayLike) -> xr.Dataset:
-    """Each theorem's bound beside what the adversary's worlds achieve, so that nobody mistakes one for another.
+    """Exact probabilities of large posterior ratios, with the bound of each of the four theorems.
 
     Parameters
     ----------
     worlds : from `compare_worlds`
-    guarantee : what the mechanism guarantees when the target's record is replaced (or dropped, where the counterfactual
-        world holds none); several give the best of them
-    epsilon : nats, >= 0
+    guarantee : the mechanism's guarantee for replacing the target's record (or for dropping it, if the counterfactual
+        world has none); of several the best bound is used
+    epsilon : log of the ratio, nats, >= 0
 
     Returns
     -------
-    Dataset over theorem, record and epsilon: `achieved`, the exact probability of the event named by the coordinate
-    `event`; `bound`, an upper one, NaN where the theorem does not apply (7.3 and 7.4 need a known rest, and 7.3 to 7.5
-    speak of a record drawn anew); `holds`, whether achieved <= bound to 1e-12. `largest` |log ratio| of any release
-    listed, and `largest_bound` by Theorem 7.1.
+    Dataset over theorem, record and epsilon: `achieved`, the exact probability of the event in the coordinate `event`;
+    `bound`, an upper bound on it, NaN if the theorem does not apply (7.3 and 7.4 need a known rest, 7.3 to 7.5 a
+    counterfactual record drawn from the prior); `holds`, whether achieved <= bound to 1e-12. `largest` is the largest
+    |log ratio| of any listed release, and `largest_bound` its bound by Theorem 7.1.
     """
     check_non_negative("epsilon", epsilon)
     thresholds, each = _thresholds(epsilon), guarantees_of(guarantee)

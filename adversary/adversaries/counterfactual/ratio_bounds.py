@@ -1,12 +1,12 @@
-"""Bounds on the ratio of the actual to the counterfactual posterior: what a guarantee says of any prior.
+"""Bounds from a guarantee, for any prior, on the ratio of the actual to the counterfactual posterior.
 
-By Renyi divergence gamma of order alpha, epsilon in nats, e^epsilon the ratio:
+With Renyi divergence gamma of order alpha and ratio e^epsilon (epsilon in nats), the bounds are
 
     rest known, release as the adversary expects it:  exp(-(epsilon - gamma) alpha - gamma)    (Theorem 7.3)
     any prior, release given the true record:      exp((alpha - 1)(gamma - epsilon))        (Theorem 7.5)
 
-so at the best order of zCDP, alpha = (epsilon + rho) / (2 rho), for both; by trade-off, rest known and release given
-the true record, the probabilistic-bound curve (Theorem 7.4). All three survive post-processing.
+The best order for zCDP is alpha = (epsilon + rho) / (2 rho) in both. With the rest known and the release given the true
+record, Theorem 7.4 gives the probabilistic-bound curve from trade-off functions. All three hold after post-processing.
 
 References
 ----------
@@ -48,13 +48,17 @@ _GAPS = np.geomspace(1e-3, 1e3, 121)
 def known_rest_bound(guarantee: Any, epsilon: ArrayLike) -> Any:
     """Theorem 7.3: bound on P(ratio >= e^epsilon), rest known, any record, release as the adversary expects it.
 
-    The least of exp(-(epsilon - gamma) alpha - gamma) over the Renyi orders of the guarantee; for zCDP
-    exp(-(epsilon + rho)^2 / (4 rho)) where epsilon > rho. At order 1 it is Markov's e^-epsilon, true of any mechanism.
+    The minimum of exp(-(epsilon - gamma) alpha - gamma) over the Renyi orders of the guarantee; for zCDP
+    exp(-(epsilon + rho)^2 / (4 rho)) if epsilon > rho. At order 1 it is Markov's e^-epsilon, valid for any mechanism.
 
     Parameters
     ----------
-    guarantee : of a change of the target's record; several (Renyi pairs, say) give the best of them
-    epsilon : nats, >= 0
+    guarantee : for a change of the target's record; of several (such as Renyi pairs) the best bound is used
+    epsilon : log of the ratio, nats, >= 0
+
+    Returns
+    -------
+    Probability in [0, 1], of the shape of `epsilon`, with its labels
 
     >>> round(known_rest_bound(ZeroConcentratedDP(2.63), 3.0), 10)
     0.0491433713
@@ -66,23 +70,23 @@ def known_rest_bound(guarantee: Any, epsilon: ArrayLike) -> Any:
 def true_record_bound(guarantee: Any, epsilon: ArrayLike) -> Any:
     """Theorem 7.5: bound on P(ratio >= e^epsilon) of the true record, any prior, release given that record.
 
-    The least of exp((alpha - 1)(gamma - epsilon)) over the Renyi orders of the guarantee; for zCDP
-    exp(-(epsilon - rho)^2 / (4 rho)) where epsilon > rho; 1 where no order gives a bound below 1. Never below
-    `known_rest_bound` at the same guarantee.
+    The minimum of exp((alpha - 1)(gamma - epsilon)) over the Renyi orders of the guarantee; for zCDP
+    exp(-(epsilon - rho)^2 / (4 rho)) if epsilon > rho; 1 if no order gives a bound below 1. Never below
+    `known_rest_bound` for the same guarantee.
 
     Parameters
     ----------
-    guarantee : of a change of the target's record; several (Renyi pairs, say) give the best of them
-    epsilon : nats, >= 0
+    guarantee : for a change of the target's record; of several (such as Renyi pairs) the best bound is used
+    epsilon : log of the ratio, nats, >= 0
 
     Returns
     -------
-    Probability in [0, 1], of the shape of `epsilon`, labels kept
+    Probability in [0, 1], of the shape of `epsilon`, with its labels
 
     Raises
     ------
     ValueError : a negative epsilon
-    TypeError : `guarantee` is not one, or several
+    TypeError : `guarantee` is neither a Guarantee nor several
 
     >>> round(true_record_bound(ZeroConcentratedDP(2.63), 5.0), 10)
     0.5862987216
@@ -94,7 +98,7 @@ def true_record_bound(guarantee: Any, epsilon: ArrayLike) -> Any:
 def functional_bound(guarantee: Any, epsilon: ArrayLike) -> Any:
     """Theorem 7.4: bound on P(ratio > e^epsilon) of the true record, rest known, release given that record.
 
-    The probabilistic-bound curve `pbdp_delta` of any guarantee; 0 from its largest loss on, 1 at epsilon = 0.
+    The probabilistic-bound curve `pbdp_delta` of the guarantee; 0 from its largest loss on, 1 at epsilon = 0.
 
     Parameters
     ----------
@@ -102,7 +106,7 @@ def functional_bound(guarantee: Any, epsilon: ArrayLike) -> Any:
 
     Returns
     -------
-    Probability in [0, 1], of the shape of `epsilon`, labels kept
+    Probability in [0, 1], of the shape of `epsilon`, with its labels
 
     >>> functional_bound(PureDP(1.0), [0.0, 0.5, 1.0]).round(4).tolist()
     [1.0, 0.8137, 0.0]
@@ -117,12 +121,12 @@ def functional_bound(guarantee: Any, epsilon: ArrayLike) -> Any:
 def known_rest_epsilon(guarantee: Any, delta: Any) -> Any:
     """Smallest epsilon whose `known_rest_bound` is at most delta: the inverse of Theorem 7.3.
 
-    For zCDP 2 sqrt(rho log(1/delta)) - rho, where this exceeds rho.
+    For zCDP 2 sqrt(rho log(1/delta)) - rho, if this exceeds rho.
 
     Parameters
     ----------
-    guarantee : of a change of the target's record; several give the best of them
-    delta : probability in [0, 1]; at 0 the largest loss the guarantee allows, which is infinite for most
+    guarantee : for a change of the target's record; of several the best bound is used
+    delta : probability in [0, 1]; at 0 the result is the largest loss under the guarantee, infinite for most
 
     Returns
     -------
@@ -131,7 +135,7 @@ def known_rest_epsilon(guarantee: Any, delta: Any) -> Any:
     Raises
     ------
     ValueError : delta outside [0, 1]
-    TypeError : `guarantee` is not one, or several
+    TypeError : `guarantee` is neither a Guarantee nor several
 
     >>> round(known_rest_epsilon(ZeroConcentratedDP(0.1), 1e-5), 6)
     2.045966
@@ -187,7 +191,7 @@ def guarantees_of(guarantee: Any) -> tuple[Guarantee, ...]:
 
 
 def _orders(guarantee: Any) -> Curve:
-    """Candidate Renyi orders at each epsilon, on a new last axis; order 1 where one is of no use."""
+    """Candidate Renyi orders and divergences at each epsilon, on a new last axis; order 1 in place of useless ones."""
     curves = [renyi_orders(g) for g in guarantees_of(guarantee)]
 
     def orders(epsilon: Floats) -> Orders:
@@ -222,9 +226,9 @@ def _inverse(log_bound: Callable[..., Floats], guarantee: Any, delta: float) -> 
 
 @singledispatch
 def renyi_orders(guarantee: Guarantee) -> Curve:
-    """Function of epsilon giving orders alpha and Renyi divergences gamma that the guarantee allows at them.
+    """Function of epsilon that returns orders alpha and upper bounds gamma on the Renyi divergences at them.
 
-    A largest loss is the divergence of infinite order: all that is asked of a guarantee of another kind.
+    For guarantees of other classes it is the infinite order only, with the largest loss as its divergence.
     """
     largest = float(guarantee.loss_bound(0.0))
     return lambda epsilon: (np.inf, largest)
@@ -248,7 +252,7 @@ def _(guarantee: RenyiDP) -> Curve:
 
 @renyi_orders.register
 def _(guarantee: PureDP) -> Curve:
-    """epsilon^2 / 2 of zCDP, and the largest loss."""
+    """The orders of (epsilon^2 / 2)-zCDP, which pure DP implies, and the infinite order with the largest loss."""
     quadratic, epsilon0 = renyi_orders(ZeroConcentratedDP(guarantee.epsilon0**2 / 2.0)), float(guarantee.epsilon0)
 
     def orders(epsilon: ArrayLike) -> Orders:
@@ -266,7 +270,7 @@ def _(guarantee: GroupPrivacy) -> Curve:
 
 @renyi_orders.register
 def _(guarantee: PrivacyLoss) -> Curve:
-    """The worse direction's own divergences; every order is valid, so a grid of them errs towards more risk."""
+    """The larger divergence of both directions; a bound is valid at any order, so a grid errs towards more risk."""
     curve = _renyi_curve(guarantee)
     return lambda epsilon: curve
 

@@ -1,13 +1,13 @@
-"""Two worlds under one prior: the release made from the target's record, and the release made without it.
+"""Two worlds under one prior: a release made with the target's record, and a release made without it.
 
-Write d for everyone else's records and r for the target's, with a prior pi(d), pi(r | d) of any dependence, and
-P(w | d, r) for the law of the release:
+Let d be everyone else's records and r the target's, with a prior pi(d), pi(r | d) of any dependence, and P(w | d, r)
+the distribution of the release:
 
     actual(r | w)          ~  sum_d pi(d) pi(r | d) P(w | d, r)
     counterfactual(r | w)  ~  sum_d pi(d) pi(r | d) m(w | d),    m(w | d) = sum_s pi(s | d) P(w | d, s)
 
-so that what everyone else's records say about the target is charged to neither world. All of it is in log space.
-(Kifer et al. 2022, sections 7.1 and 7.2.)
+The information of everyone else's records about the target is the same in both worlds, so it cancels in their ratio.
+All computations are in log space. (Kifer et al. 2022, sections 7.1 and 7.2.)
 """
 
 from __future__ import annotations
@@ -32,10 +32,15 @@ def log_likelihood(mechanism: Mechanism, answers: Any, releases: ArrayLike | Non
     Parameters
     ----------
     mechanism : the noise
-    answers : whole numbers, dims ([rest,] record): the true answer if everyone else is d and the target r; of dim rest
-        alone in a DataArray, for a world without the target
-    releases : what may be published; by default all but 1e-18 of the mass of every answer. Required of continuous
-        noise, which has densities there: ratios of these are exact, but they do not add up, as those of `rounded` do
+    answers : true answers if everyone else is d and the target r, whole numbers, dims ([rest,] record); for a world
+        without the target, a DataArray with dim rest only
+    releases : possible releases w; by default a range with all but 1e-18 of the mass for every answer. Required for
+        continuous noise: the result is then a log density, whose ratios are exact but which has no sum over releases
+        (use `rounded` noise for one)
+
+    Returns
+    -------
+    Log probabilities, nats, with the attribute `measure`, "probability" or "density"
 
     >>> from adversary.privacy.mechanisms import RandomizedResponse
     >>> log_likelihood(RandomizedResponse(1.0), [0, 1]).sizes["release"]
@@ -57,7 +62,16 @@ def log_likelihood(mechanism: Mechanism, answers: Any, releases: ArrayLike | Non
 
 
 def together(*laws: xr.DataArray) -> xr.DataArray:
-    """log P of independent releases seen together: every combination is one release, labelled by its parts."""
+    """Joint log P of independent releases of the same worlds: every combination is one release, labelled by its parts.
+
+    Parameters
+    ----------
+    laws : log probabilities from `log_likelihood`, with equal labels of rest and record
+
+    Returns
+    -------
+    DataArray with the stacked dim release
+    """
     names = [f"release_{i}" for i in range(len(laws))]
     parts = xr.align(
         *(law.rename(release=name) for law, name in zip(laws, names, strict=True)), join="exact", copy=False
@@ -75,24 +89,24 @@ def compare_worlds(
     ----------
     prior_rest : pi(d), dim (rest); 1.0 if everyone else's records are known
     prior_record : pi(r | d), dims ([rest,] record); without rest it is independent of everyone else
-    likelihood : log P(w | d, r), dims ([rest,] record, release); may hold -inf
-    default : in the counterfactual world this record takes the place of one drawn from pi(. | d)
-    dropped : in the counterfactual world no record does: log P(w | d) without it, dims ([rest,] release)
+    likelihood : log P(w | d, r), nats, dims ([rest,] record, release); may be -inf
+    default : a record that replaces the target's in the counterfactual world; by default one is drawn from pi(. | d)
+    dropped : for a counterfactual world without any record in its place, log P(w | d), dims ([rest,] release)
 
-    The axes of plain arrays are in this order, the first dims left out where there are fewer. Further dims of a
-    DataArray (adversaries, say) are kept.
+    The axes of plain arrays are in this order; with fewer axes the first dims are absent. Further dims of a DataArray
+    (such as adversaries) are retained.
 
     Returns
     -------
     Dataset of `actual`, `counterfactual`, `log_ratio` = log(actual / counterfactual), `log_odds`,
     `counterfactual_log_odds` and `log_prob_given` = log P(w | r), dims (record, release); `log_prob` = log P(w), dim
-    (release); `prior` = P(r), dim (record); `rest_known`. Logs in nats. What is undefined, because a record or a
-    release has probability 0, is NaN and warned of; where only the counterfactual world rules a release out, the ratio
-    is infinite.
+    (release); `prior` = P(r), dim (record); `rest_known`. Logs are in nats. Values that are undefined because a record
+    or a release has probability 0 are NaN, with a warning. If only the counterfactual world excludes a release, the
+    ratio is infinite.
 
     Notes
     -----
-    While the rest is known every counterfactual leaves the prior as it is, and the three agree. Otherwise `default` and
+    If the rest is known, every counterfactual posterior is the prior, and the three agree. Otherwise `default` and
     `dropped` change P(w) too, and pure epsilon-DP allows a ratio of e^(2 epsilon) instead of e^epsilon.
 
     >>> import numpy as np
@@ -113,7 +127,8 @@ def compare_worlds(
         log_record = log(record)
         joint = log(rest) + log_record
         peak = law.where(joint > -np.inf, -np.inf).max(("rest", "record"))
-        peak = peak.where(peak > -np.inf, 0.0)  # rounding is then relative to the likeliest world, not to exp(-5000)
+        # Likelihoods are scaled by the likeliest world, so tiny ones neither underflow nor lose digits.
+        peak = peak.where(peak > -np.inf, 0.0)
         scaled = law - peak
         kind, replaced = _counterfactual_law(scaled, log_record, peak, default, dropped)
         actual, other = _log_sum(joint + scaled, "rest"), _log_sum(joint + replaced, "rest")
@@ -141,13 +156,13 @@ def compare_worlds(
 
 
 def aligned(prior_rest: ArrayLike, prior_record: ArrayLike, **third: xr.DataArray) -> tuple[xr.DataArray, ...]:
-    """The two priors, checked and normalised, and an array about the same worlds under the same labels.
+    """The two priors, checked and normalised, and a third array aligned with them by label.
 
     Parameters
     ----------
     prior_rest : probabilities over (rest), or 1.0 for one known rest
     prior_record : probabilities over ([rest,] record)
-    third : one array over the rest, the record or both, under the name that messages call it by
+    third : one array over the rest, the record or both, as a keyword that names it in messages
 
     Returns
     -------
@@ -155,7 +170,7 @@ def aligned(prior_rest: ArrayLike, prior_record: ArrayLike, **third: xr.DataArra
 
     Raises
     ------
-    ValueError : a prior without its dim, outside [0, 1] or further than 1e-9 from a sum of 1; different labels
+    ValueError : a prior without its dim, outside [0, 1], or with a sum further than 1e-9 from 1; different labels
 
     >>> [part.dims for part in aligned(1.0, [0.6, 0.4], answers=xr.DataArray([0, 1], dims="record"))]
     [('rest',), ('record',), ('record',)]
@@ -195,7 +210,7 @@ def _log_probabilities(name: str, values: Any, dims: tuple[str, ...]) -> xr.Data
 def _counterfactual_law(
     law: xr.DataArray, log_record: xr.DataArray, peak: xr.DataArray, default: Any, dropped: Any
 ) -> tuple[str, xr.DataArray]:
-    """The counterfactual's name and log m(w | d), the release's law when the target's own record is not used."""
+    """The counterfactual's name and log m(w | d), the release's distribution without the target's own record."""
     if default is not None:
         return "default", select_records(law, default).drop_vars("record", errors="ignore")
     if dropped is not None:
@@ -234,7 +249,7 @@ def _log_sum(x: xr.DataArray, dim: str) -> xr.DataArray:
 
 
 def _log_odds(log_mass: xr.DataArray) -> xr.DataArray:
-    """log mass of a record minus that of all others, without the cancellation of 1 - p."""
+    """Log mass of each record minus log mass of all others, summed from both sides: 1 - p would cancel."""
 
     def odds(x: Floats) -> Floats:
         none = np.full((*x.shape[:-1], 1), -np.inf)

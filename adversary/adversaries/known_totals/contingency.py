@@ -1,11 +1,11 @@
-r"""Tables of counts with known margins: all of them where they can be listed, and laws that an adversary may hold.
+r"""Tables of counts with known margins: lists of all such tables, and priors over them.
 
-Records are exchangeable: every adversary's law of the table is a product of one term per cell, cut to the tables that
-have the margins,
+Records are exchangeable: a prior of the table is a product of one term per cell, restricted to the tables with the
+margins,
 
     P(x | margins) ~ prod_ij exp(term_ij(x_ij)),        term_ij(x) = x log pi_ij - log x!  for independent records.
 
-Only the odds ratios of pi matter there; where there is no association the law is multivariate hypergeometric.
+Given the margins only the odds ratios of pi matter; without association the table is multivariate hypergeometric.
 
 References
 ----------
@@ -27,7 +27,7 @@ from adversary._core import Floats, Integers, check_positive, check_probability,
 from adversary.privacy.invariants import Margins
 
 LARGEST_LIST = 200_000
-"""Tables beyond which they are not listed."""
+"""Largest number of tables that are listed by default."""
 
 
 def table_margins(margins: Any) -> tuple[Integers, Integers]:
@@ -62,13 +62,13 @@ def cell_bounds(rows: ArrayLike, columns: ArrayLike) -> tuple[Integers, Integers
 def conforming_tables(rows: ArrayLike, columns: ArrayLike, largest: int = LARGEST_LIST) -> Integers | None:
     """Every table with these margins; None if there are too many.
 
-    The list grows cell by cell; the remainders of a row and of a column bound the next cell so that no choice is a dead
-    end.
+    The list grows cell by cell. The remaining totals of a row and a column bound the next cell, so every choice can be
+    completed.
 
     Parameters
     ----------
     rows, columns : row and column totals, whole numbers (r,) and (c,) with the same sum
-    largest : number of tables beyond which the answer is None
+    largest : largest number of tables; None is returned if there are more
 
     Returns
     -------
@@ -121,9 +121,9 @@ def complete_tables(free: ArrayLike, rows: ArrayLike, columns: ArrayLike) -> Int
 
 
 class TablePrior(ABC):
-    """Prior of the table before the margins: exchangeable records, one term per cell.
+    """Prior of a table before its margins are known: exchangeable records, one term per cell.
 
-    To add one: `cells`, `log_terms` and `given`.
+    A subclass defines `cells`, `log_terms` and `given`.
     """
 
     @property
@@ -133,23 +133,23 @@ class TablePrior(ABC):
 
     @abstractmethod
     def log_terms(self, tables: ArrayLike) -> Floats:
-        """Terms (..., r, c) whose sum over cells is the log probability of the table but for a constant of n (nats)."""
+        """Terms (..., r, c), nats; their sum over cells is the table's log probability up to a constant of n."""
 
     @abstractmethod
     def given(self, known: ArrayLike) -> TablePrior:
-        """The law of the other records once these counts (r, c) of records are known."""
+        """The prior of the other records, given known records with counts (r, c)."""
 
     @property
     def independent_features(self) -> bool:
-        """True where, given its margins, the table is multivariate hypergeometric: every database then is as likely."""
+        """True if the table given its margins is multivariate hypergeometric: all databases are equally likely."""
         return False
 
     def log_total(self, rows: ArrayLike, columns: ArrayLike) -> float | None:
-        """Log of the sum of the weights over all tables with these margins, where a formula is known."""
+        """Log of the sum of the weights over all tables with these margins; None without a formula."""
         return None
 
     def cell_terms(self, largest: int) -> Floats:
-        """Terms of the counts 0, ..., largest in each cell, (r, c, count)."""
+        """Terms of the counts 0, ..., largest in each cell, (r, c, count), nats."""
         counts = np.arange(largest + 1)[:, None, None] + np.zeros(self.cells.shape, dtype=np.int64)
         return np.ascontiguousarray(np.moveaxis(self.log_terms(counts), 0, -1))
 
@@ -164,7 +164,7 @@ class Independent(TablePrior):
 
     Parameters
     ----------
-    cell_probabilities : (r, c), adding up to 1
+    cell_probabilities : probabilities pi, (r, c), with sum 1
 
     Examples
     --------
@@ -182,15 +182,15 @@ class Independent(TablePrior):
 
     @classmethod
     def uniform(cls, rows: int, columns: int) -> Self:
-        """Every record equally likely in every cell: given the margins, every database is equally likely."""
+        """Equal cell probabilities: given the margins, every database is equally likely."""
         return cls(np.full((rows, columns), 1.0 / (rows * columns)))
 
     @classmethod
     def from_odds_ratio(cls, odds_ratio: float) -> Self:
         """A 2 x 2 table with pi_11 pi_22 / (pi_12 pi_21) = odds_ratio and both features balanced.
 
-        Once the margins are known only the odds ratio matters: Fisher's noncentral hypergeometric law. What the margins
-        themselves teach does depend on the balance.
+        Given the margins only the odds ratio matters: Fisher's noncentral hypergeometric distribution. The evidence of
+        the margins themselves depends on the balance.
         """
         root = np.sqrt(float(check_positive("odds_ratio", odds_ratio)))
         return cls(np.array([[root, 1.0], [1.0, root]]) / (2.0 * (1.0 + root)))
@@ -227,13 +227,13 @@ class Independent(TablePrior):
 
 @dataclass(frozen=True, eq=False)
 class Dirichlet(TablePrior):
-    """Records independent given cell probabilities that are unknown: Dirichlet with these concentrations.
+    """Dirichlet prior of unknown cell probabilities, with records independent given these.
 
-    term_ij(x) = log Gamma(x + a_ij) - log Gamma(a_ij) - log x!; what is known of some records teaches about the others.
+    term_ij(x) = log Gamma(x + a_ij) - log Gamma(a_ij) - log x!. Known records are informative about the others.
 
     Parameters
     ----------
-    concentration : (r, c), positive; adding up to the number of records the prior knowledge is worth
+    concentration : a, (r, c), positive; the sum is the number of records that the prior knowledge is worth
     """
 
     concentration: Floats
@@ -255,11 +255,11 @@ class Dirichlet(TablePrior):
 
 
 def table_prior(prior: Any, rows: Integers, columns: Integers) -> TablePrior:
-    """The prior for a table of this shape, from what the caller gave.
+    """The prior of a table from user input, with its shape checked.
 
     Parameters
     ----------
-    prior : a `TablePrior`; cell probabilities (r, c), which mean `Independent`; or None, which means uniform
+    prior : a `TablePrior`; cell probabilities (r, c), for `Independent`; or None, for uniform
     rows, columns : row and column totals, (r,) and (c,); only their sizes are used
 
     Returns
@@ -293,7 +293,7 @@ def unknown_margins(margins: Any, known: Any) -> tuple[Integers, Integers, Integ
 
     Raises
     ------
-    ValueError : a table of another shape or with negative counts, more known records than a margin has, or none unknown
+    ValueError : a table of another shape or with negative counts, more known records than a margin, or none unknown
 
     >>> [part.tolist() for part in unknown_margins(([2, 1], [2, 1]), [[1, 0], [0, 0]])]
     [[1, 1], [1, 1], [[1, 0], [0, 0]]]

@@ -1,8 +1,8 @@
-"""Totals that a plan publishes exactly, and in how many records databases that conform to them must be let differ.
+"""Totals that a plan publishes exactly, and their semi-adjacency: records in which conforming databases must differ.
 
-Counts published exactly at nested levels are the counts of one partition of the people: one published feature, whose
-semi-adjacency is 2, for a record can only change where another one takes its place. A release that publishes more
-exactly says so by its `Margins`, and theirs is used.
+Counts published exactly at nested levels are the counts of one partition of the people. This is one published feature,
+with semi-adjacency 2: a record can only change if another one takes its place. A release with further exact counts
+states them as `Margins`, whose semi-adjacency is used instead.
 
 References
 ----------
@@ -29,11 +29,11 @@ class ExactTotals:
     Parameters
     ----------
     levels : names of the levels published exactly
-    semi_adjacency : a(t), records that are replaced; 0 where what is published fixes every record
-    exact : whether that is a(t) itself, and not an upper bound
-    reading : of a(t), "worst" or "literal"
-    each : records of the guarantee's neighbours in one replaced record: 2 where a record added or removed is one, and
-        both cells that the hypotheses name are published
+    semi_adjacency : a(t), number of records that are replaced; 0 if the exact counts determine every record
+    exact : whether this is a(t) itself, not an upper bound
+    reading : reading of a(t), "worst" or "literal"
+    each : privacy units per replaced record: 2 for unbounded neighbours if both cells of the hypotheses are
+        published, otherwise 1
 
     >>> from adversary.privacy.mechanisms import Exact
     >>> from adversary.adversaries.plans import Level
@@ -49,26 +49,31 @@ class ExactTotals:
 
     @property
     def records(self) -> int:
-        """Records that a guarantee has to cover for every pair of databases a(t) apart."""
+        """Number of records that a guarantee must cover for pairs of databases a(t) apart."""
         return self.each * self.semi_adjacency
 
     @property
     def disclosed(self) -> bool:
-        """True where what is published exactly fixes every record, whatever the noise."""
+        """True if the exact counts determine every record, regardless of the noise."""
         return self.semi_adjacency == 0
 
     def group_guarantee(self, guarantee: Guarantee) -> Guarantee:
-        """The guarantee that one of one record gives beside them: of so many records; no privacy where a(t) is 0."""
+        """The guarantee for `records` records that follows from one for one record; no privacy if a(t) is 0."""
         return NoPrivacy() if self.disclosed else guarantee.group(self.records)
 
 
 def exact_totals(plan: Plan, invariants: Margins | Databases | None = None) -> ExactTotals | None:
-    """The totals that a plan publishes exactly; None where there are none.
+    """The totals that a plan publishes exactly; None if there are none.
 
     Parameters
     ----------
-    invariants : everything published exactly, where that is more than the plan's exact levels or its counts are known,
-        as `adv.invariants.Margins`
+    plan : the published counts
+    invariants : all exact counts, as `adv.invariants.Margins` or `Databases`, if there are more than the plan's exact
+        levels or their values are known
+
+    Returns
+    -------
+    ExactTotals, or None
     """
     levels = tuple(level.name for level in plan.levels if level.is_exact)
     each = 2 if plan.cells == 2 and plan.neighbours == "unbounded" else 1

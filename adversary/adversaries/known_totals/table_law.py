@@ -1,4 +1,4 @@
-r"""The law of a table with known margins, listed or drawn: tables and their weights, before and after a release."""
+r"""The distribution of a table with known margins, before and after a release: listed or sampled weighted tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from adversary.adversaries.known_totals.table_walk import random_tables, walk
 from adversary.privacy.mechanisms import Mechanism
 
 LARGEST_BATCH = 50_000_000
-"""Releases times tables beyond which they are refused."""
+"""Largest product of the numbers of releases and tables; more are refused."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +31,9 @@ class KnownMargins:
 
     Parameters
     ----------
-    rows, columns : margins of the records this adversary does not know
-    known : table (r, c) of the records it does
-    prior : of one unknown record, and of the table of them
+    rows, columns : margins of the records that the adversary does not know, (r,) and (c,)
+    known : table of the known records, (r, c)
+    prior : of the table of unknown records
     """
 
     rows: Integers
@@ -43,7 +43,7 @@ class KnownMargins:
 
     @classmethod
     def of(cls, margins: Any, prior: ArrayLike, known: Any) -> KnownMargins:
-        """From user input, checked."""
+        """Knowledge from user input, checked."""
         rows, columns, table = unknown_margins(margins, known)
         return cls(rows, columns, table, table_prior(prior, rows, columns).given(table))
 
@@ -54,7 +54,7 @@ class KnownMargins:
 
     @property
     def largest(self) -> int:
-        """Largest count a cell may have."""
+        """Largest possible count of any cell."""
         return int((self.known + np.minimum(self.rows[:, None], self.columns)).max())
 
     def tables(self, largest: int) -> Integers | None:
@@ -69,9 +69,9 @@ class TableLaw:
     Parameters
     ----------
     tables : (table, r, c)
-    weights : (release, table), each row adding up to 1
-    log_evidence : (release,) log probability of each release given the margins, where it is known
-    diagnosis : of the mean of each cell, where the tables were drawn: r_hat, ess and mcse, (r * c,), and `passed`
+    weights : probabilities of the tables, (release, table), with sum 1 in each row
+    log_evidence : log probability of each release given the margins, (release,), nats; None if sampled
+    diagnosis : for sampled tables, r_hat, ess and mcse of each cell's mean, (r * c,), and `passed`; None if listed
     """
 
     tables: Integers
@@ -87,7 +87,7 @@ class TableLaw:
 
     @property
     def reliable(self) -> bool:
-        """True where it may be turned into numbers; margins may well settle a cell, which then never moves."""
+        """True if listed, or if every cell's mean converged; a cell that the margins determine is constant."""
         return self.diagnosis is None or bool((self.diagnosis.passed | self.diagnosis.constant).all())
 
     def cell_laws(self, known: Integers, size: int) -> Floats:
@@ -103,7 +103,7 @@ class TableLaw:
 def listed_law(
     story: KnownMargins, tables: Integers, mechanism: Any = None, released: Floats | None = None
 ) -> TableLaw:
-    """The exact law over all tables, given the margins or also releases (release, r, c)."""
+    """The exact distribution over all tables, given the margins or also releases (release, r, c)."""
     log_prior = story.prior.log_weight(tables)
     total = log_sum_exp(log_prior)
     if np.isneginf(total):
@@ -129,10 +129,10 @@ def listed_law(
 def walked_law(
     story: KnownMargins, sampling: Sampling, rng: Seed, mechanism: Any = None, released: Floats | None = None
 ) -> TableLaw:
-    """The law by draws, given the margins or also one release (1, r, c).
+    """The distribution by sampling, given the margins or also one release (1, r, c).
 
-    Independent draws where every database is as likely and nothing was released; otherwise a walk, and one that has not
-    converged is run once more, four times as long.
+    Draws are independent if all databases are equally likely and nothing was released. Otherwise they come from a
+    random walk; if it has not converged, it is run once more, four times as long.
     """
     if released is None and story.prior.independent_features:
         size, chains = sampling.chains * sampling.draws, sampling.chains

@@ -3,7 +3,7 @@ r"""Posterior of a noisy table whose margins were published exactly, and of the 
     P(x | margins, release)  ~  prior(x) 1{x has the margins} p(release | x)
     P(record i in cell (j, k) | ...)  =  E[x_jk | ...] / n          records are exchangeable
 
-All tables are listed where there are few enough, and sampled by a random walk otherwise. Two ratios are reported: that
+All tables are listed if there are few enough, and sampled by a random walk otherwise. Two ratios are reported: that
 of the margins alone, which no privacy parameter bounds, and that of the noisy table given the margins.
 
 References
@@ -32,18 +32,18 @@ from adversary.privacy.losses import check_guarantee
 Others = tuple[Integers, Floats]
 
 LARGEST_COUPLED = 200
-"""Tables beyond which the smallest radius is not searched for."""
+"""Largest number of tables for which the smallest radius is computed."""
 
 _DUST = 1e-13  # probability that rounding may leave over between two cumulative sums
 
 
 def record_radius(story: KnownMargins, tables: Integers | None) -> tuple[int, bool]:
-    """(radius, whether it is the smallest): over all pairs of cells where an unknown record may be.
+    """(radius, whether it is the smallest): coupling distance in records, over all pairs of cells of an unknown record.
 
-    The smallest one, by optimal transport but for 1e-9 of probability, for up to 200 tables. Beyond that an upper
-    bound, which overstates what may be learned and never hides it: for a 2 x 2 table that of the coupling in order;
-    1 + the number of features that vary, where the features are independent (swap partners drawn uniformly); the number
-    of unknown records otherwise.
+    The hypotheses are two cells of one record; the radius is the largest distance of coupled databases. For up to 200
+    tables it is the smallest, by optimal transport up to probability 1e-9. For more it is an upper bound, which errs
+    toward more risk: for a 2 x 2 table from the quantile coupling; for independent features 1 + the number of features
+    that vary (swap partners drawn uniformly); otherwise the number of unknown records.
     """
     if tables is not None and len(tables) <= LARGEST_COUPLED:
         return _over_pairs(story, tables, _smallest), True
@@ -73,7 +73,7 @@ def _others(tables: Integers, law: Floats, cell: tuple[int, int]) -> Others:
 
 
 def _distance(one: Integers, other: Integers) -> Integers:
-    """Records in which two databases differ: the target's, and the least for the others' tables."""
+    """Number of records in which two databases differ: the target's, plus the fewest for the others' tables."""
     return 1 + np.abs(one - other).sum(-1) // 2
 
 
@@ -83,7 +83,7 @@ def _smallest(first: Others, second: Others) -> int:
 
 
 def _in_order(first: Others, second: Others) -> int:
-    """Of the coupling by quantiles, the tables in the order of their first cell."""
+    """Radius of the quantile coupling, with tables in the order of their first cell."""
     (one, p), (other, q) = first, second
     above = np.cumsum(p)[:-1], np.cumsum(q)[:-1]
     ends = np.sort(np.concatenate([[0.0, 1.0], *above]))
@@ -93,10 +93,10 @@ def _in_order(first: Others, second: Others) -> int:
 
 
 WALK = Sampling(draws=500, tune=300, chains=16)
-"""Length of a walk, unless told."""
+"""Default length of a random walk."""
 
 LARGEST_CYCLE = 3
-"""Records moved by the largest changes that noise for a table with margins is made for."""
+"""Largest number of records moved by the changes for which noise of a table with margins is calibrated."""
 
 _DIMS = ("row", "column")
 _BY_RELEASE = ("release", *_DIMS)
@@ -120,35 +120,40 @@ def table_posterior(
     Parameters
     ----------
     margins : `Margins` of two features, or (row totals, column totals)
-    released : the noisy table ([release,] r, c), any real numbers; None for what the margins alone say. Labels of rows
-        and columns are paired with those of the margins, the prior and the known records
-    mechanism : a `Mechanism`, whose noise is in every cell on its own, or a `VectorNoise` for all cells together
-        (`KNorm`, `SpanGaussian`)
-    prior : a `TablePrior`, or probabilities of the cells (r, c) for independent records; every cell alike if None
-    known : table of the records this adversary knows already; what is said is about one of the others
-    guarantee : of a change of one record, on all databases: bounds beside the odds. A `VectorNoise` made for these
-        margins brings its own
-    failure : probability of a release beyond the bound; at 0 Gaussian noise has none
-    largest : tables beyond which they are walked over instead of listed, one release at a time
-    sampling, rng : length and seed of the walk; 16 chains of 500 draws unless given
+    released : the noisy table ([release,] r, c), any real numbers; None for the posterior from the margins alone.
+        Labels of rows and columns are paired with those of the margins, the prior and the known records
+    mechanism : a `Mechanism`, with independent noise in every cell, or a `VectorNoise` for all cells together (`KNorm`,
+        `SpanGaussian`)
+    prior : a `TablePrior`, or probabilities of the cells (r, c) for independent records; None for equal probabilities
+    known : table of the records that the adversary knows; results are about one of the others
+    guarantee : for a change of one record, on all databases; adds bounds on the odds. A `VectorNoise` made for these
+        margins has its own
+    failure : probability of a release beyond the bound; at 0 Gaussian noise has no finite bound
+    largest : largest number of tables that are listed; with more, a random walk takes one release at a time
+    sampling, rng : length and seed of the walk; by default 16 chains of 500 draws
 
     Returns
     -------
-    Dataset over row and column, and release where several were given:
+    Dataset over row and column, and release if several were given:
 
-    `prior`, `given`, `posterior` : probability that an unknown record is in the cell: before anything, given the
+    `prior`, `given`, `posterior` : probability that an unknown record is in the cell: before any information, given the
         margins (and the known records), and after the release
     `invariant_ratio`, `ratio` : given / prior and posterior / given
-    `mean`, `probability` : expected count of the cell and its law (row, column, count) after the release, or given the
-        margins if there is none; `given_probability` is the law given the margins
-    `log_evidence` : log probability (density) of the release given the margins; only where tables are listed
-    `log_odds_factor`, `odds_bound`, `radius` : with a guarantee, by how much the release moved the log odds of a record
-        being in the cell rather than elsewhere, how far the guarantee lets it, and the number of records at which this
-        reader's bound is read (`record_radius`)
-    `r_hat`, `ess`, `mcse` : of `mean`, where it was walked
+    `mean`, `probability` : expected count of the cell and its pmf (row, column, count) after the release, or given the
+        margins if there is none; `given_probability` is the pmf given the margins
+    `log_evidence` : log probability (density) of the release given the margins, nats; only if tables are listed
+    `log_odds_factor`, `odds_bound`, `radius` : with a guarantee, the change of the log odds that a record is in the
+        cell rather than elsewhere, the guarantee's bound on it, and the number of records at which the bound is
+        evaluated (`record_radius`)
+    `r_hat`, `ess`, `mcse` : convergence and standard errors of `mean`, if sampled
 
-    Attributes: `engine` ("enumeration" or "walk"), `tables` (how many, if listed), `status` ("exact", "estimate", or
-    "unreliable": not converged after a second try, four times as long, and no number is given).
+    Attributes: `engine` ("enumeration" or "walk"), `tables` (their number, if listed), `status` ("exact", "estimate",
+    or "unreliable": not converged in a second run of four times the length; all results are NaN).
+
+    Raises
+    ------
+    ValueError : a release without a mechanism or the reverse, margins that do not fit, or several releases of a table
+        that must be sampled
 
     >>> found = table_posterior(([2, 1], [2, 1]))
     >>> round(float(found.probability.sel(row=0, column=0, count=1)), 4)
@@ -181,7 +186,7 @@ def table_posterior(
 
 
 def _paired(margins: Any, released: Any, prior: Any, known: Any) -> tuple[Any, ...]:
-    """Margins, release, prior and known records with rows and columns paired by their labels; and the labels."""
+    """Margins, release, prior and known records, with rows and columns paired by label, and the labels."""
     totals = margins.margins if isinstance(margins, Margins) else margins
     if not hasattr(totals, "__len__") or len(totals) != len(TABLE):
         return margins, released, prior, known, {}
@@ -194,7 +199,7 @@ def _paired(margins: Any, released: Any, prior: Any, known: Any) -> tuple[Any, .
 
 
 def _laws_of_tables(story: KnownMargins, given: TableLaw, after: TableLaw | None) -> xr.Dataset:
-    """Laws of a record and of the cells, and what they rest on."""
+    """Dataset of the distributions of a record and of the cells, with diagnostics; NaN if unreliable."""
     last, size = given if after is None else after, story.largest + 1
     record, mean = given.mean[0] / story.records, last.mean
     prior = story.prior.cells
@@ -230,7 +235,7 @@ def _ratio(above: Floats, below: Floats) -> Floats:
 
 
 def _promise(guarantee: Guarantee | None, mechanism: Any, story: KnownMargins, radius: int) -> Guarantee | None:
-    """The guarantee between databases that far apart; None where nothing may change."""
+    """The guarantee between databases `radius` records apart; None at radius 0."""
     if radius == 0:
         return None
     if guarantee is not None:
@@ -242,7 +247,7 @@ def _promise(guarantee: Guarantee | None, mechanism: Any, story: KnownMargins, r
 
 
 def _odds_and_bounds(posteriors: xr.Dataset, guaranteed: Guarantee | None, failure: float, radius: int) -> xr.Dataset:
-    """Movement of the odds of a record, and its bounds."""
+    """The results with the change of a record's log odds and its bound."""
     bound = 0.0 if guaranteed is None else guaranteed.loss_bound(failure)
     result = posteriors.assign(radius=radius, odds_bound=xr.DataArray(bound, attrs={"direction": "upper"}))
     if "posterior" not in posteriors:

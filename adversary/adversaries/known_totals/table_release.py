@@ -1,7 +1,7 @@
 r"""The likelihood of a noisy table, cell by cell or of all cells at once.
 
-A `Mechanism` adds its noise to every cell on its own; a `VectorNoise` (`KNorm`, `SpanGaussian`) has one density for the
-whole table, on the span of what can change while the margins stay.
+A `Mechanism` adds independent noise to every cell; a `VectorNoise` (`KNorm`, `SpanGaussian`) has one density for the
+whole table, on the span of the changes that leave the margins fixed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def cell_likelihood(mechanism: Mechanism, released: Floats, low: Integers, reach
 
 
 def _cell_by_cell(mechanism: Any, released: Floats, tables: Integers) -> Floats:
-    """Each cell's law of its own counts is worked out once, and looked up for every table."""
+    """log p(release | table) as a sum over cells; each cell's likelihood is computed once per count and looked up."""
     low = tables.min(0)
     laws = cell_likelihood(mechanism, released, low, int((tables.max(0) - low).max()))
     total = np.zeros((len(released), len(tables)))

@@ -1,9 +1,9 @@
-r"""A walk over the tables with given margins, for those too many to list: Metropolis on basic moves.
+r"""Random walk over the tables with given margins, if they are too many to list: Metropolis with basic moves.
 
-A basic move takes two rows and two columns, adds s at two opposite corners and takes s away at the other two. Moves of
-size 1 lead from any table to any other with the same margins (they are a Markov basis); larger ones only make the walk
-faster. Sizes are powers of two and directions are uniform, so a proposal is as likely as its reverse and is accepted
-with probability min(1, weight of the new table / weight of the old).
+A basic move takes two rows and two columns, adds s at two opposite corners and subtracts s at the other two. Moves of
+size 1 connect any two tables with the same margins (they are a Markov basis); larger moves only speed up the walk.
+Sizes are powers of two and directions are uniform, so a proposal is as likely as its reverse. It is accepted with
+probability min(1, weight of the new table / weight of the old).
 
 References
 ----------
@@ -29,7 +29,7 @@ _RULED_OUT = (
 
 
 def random_tables(rows: Integers, columns: Integers, size: int, rng: np.random.Generator) -> Integers:
-    """Tables of databases drawn uniformly from those with these margins: the multivariate hypergeometric law.
+    """Tables of databases drawn uniformly from those with these margins (multivariate hypergeometric).
 
     Parameters
     ----------
@@ -59,11 +59,11 @@ def walk(
     rng: Seed = None,
     together: LogWeight | None = None,
 ) -> Integers:
-    """Tables (chain, draw, r, c) with these margins, drawn with probabilities in proportion to exp(log weight).
+    """Tables (chain, draw, r, c) with these margins, sampled with probability proportional to exp(log weight).
 
-    Each chain starts from its own table of a uniformly drawn database and takes two steps for every free cell between
-    two tables. The log weight, nats, is the sum of `terms` (r, c, count) and of `together`, of tables (chain, r, c). It
-    must be finite: where some tables are ruled out, basic moves need not connect the others (ValueError).
+    Each chain starts at the table of a uniformly drawn database and takes two steps per free cell between two draws.
+    The log weight, nats, is the sum of `terms` (r, c, count) over cells and of `together`, a function of tables (chain,
+    r, c). It must be finite (else ValueError): if some tables are excluded, basic moves need not connect the others.
     """
     generator = np.random.default_rng(rng)
     places = np.flatnonzero(rows), np.flatnonzero(columns)
@@ -120,7 +120,7 @@ def _finite(together: LogWeight, tables: Integers) -> Floats:
 def _moves(
     rows: Integers, columns: Integers, width: int, sizes: Integers, chains: int, rng: np.random.Generator
 ) -> Iterator[tuple[Integers, Integers, Floats]]:
-    """Without end: cells (chain, 4), two that gain and two that lose, the size of the move, and a log uniform draw."""
+    """Endless proposals: cells (chain, 4), two that gain and two that lose, the move's size, and a log uniform draw."""
     block = _BLOCK, chains
     while True:
         (i, k), (j, m) = _pairs(rows, block, rng), _pairs(columns, block, rng)
