@@ -61,7 +61,7 @@ def format_number(x: float, digits: int = DIGITS) -> str:
         return "none" if np.isnan(x) else "unlimited" if x > 0 else "−unlimited"
     if 0.0 < abs(x) < NOTHING:
         return NONE
-    # Whole up to rounding, and of at most four digits before powers of ten take over.
+    # Whole up to rounding, and below 10,000; larger numbers follow the general rule.
     if abs(x - np.rint(x)) <= 1e-12 * abs(x) < 1e-8:
         return _signed(f"{x:,.0f}")
     short = _short_exponent(f"{x:.{digits - 1}e}")

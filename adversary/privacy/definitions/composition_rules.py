@@ -149,8 +149,8 @@ def optimal_profile(total: ArrayLike, epsilon: float, count: int, delta_each: fl
     """Smallest total delta of `count` releases with (epsilon, delta_each)-DP at a total epsilon: the optimal profile.
 
     1 - (1 - delta_each)^n (1 - sum_j C(n, j) max(0, e^((n - j) epsilon) - e^(total + j epsilon)) / (1 + e^epsilon)^n),
-    the profile of n randomised responses, each of which reveals its input with probability delta_each; in closed form
-    what `(n * ApproximateDP(epsilon, delta_each)).delta` computes.
+    the profile of n randomised responses, each of which reveals its input with probability delta_each. It is the closed
+    form of `(n * ApproximateDP(epsilon, delta_each)).delta`.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ from adversary.privacy.losses.loss import Expectation, PrivacyLoss, Route
 from adversary.privacy.profiles import delta_at_negative
 
 SCHEMES = ("poisson", "without replacement")
-# Above 30 nats, log(1 + (e^x - 1) / q) = x - log(q) to double precision.
+# Above 30 nats, log(1 + (e^x - 1) / q) = x - log(q) with an error below 1e-13.
 _LARGE = 30.0
 
 MOST_TERMS = 4096.0
