@@ -46,6 +46,7 @@ from .verdict_on_guarantee import NOT_COVERED as NOT_COVERED
 from .verdict_on_guarantee import SURE as SURE
 from .verdict_on_guarantee import Verdict as Verdict
 from .verdict_on_guarantee import has_exact as has_exact
+from .verdict_on_guarantee import largest_tolerated_factor as largest_tolerated_factor
 from .verdict_on_guarantee import own_verdict as own_verdict
 from .verdict_on_guarantee import verdict as verdict
 from .verdict_on_guarantee import verdicts as verdicts

@@ -198,6 +198,53 @@ def own_verdict(plan: Plan, profile: RiskProfile, failure: float, statistic: str
     return _of_plan(plan, profile, one, failure, statistic, two)
 
 
+SMALLEST_FACTOR = 2.0**-40
+"""Of budgets that are tried in place of one that breaks a profile."""
+
+
+def largest_tolerated_factor(
+    plan: Plan, profile: RiskProfile, failure: float = DEFAULT_FAILURE, *, statistic: str = "any"
+) -> float:
+    """The largest factor up to 1 by which a plan's budget may be multiplied so that its own noise keeps a profile.
+
+    By bisection of `Plan.scaled`, the end at which the profile is kept.
+
+    Parameters
+    ----------
+    plan : what is published
+    profile : the tolerated risk
+    failure : failure probability of what is not certain
+    statistic : what is published, "any" thing or one "count"
+
+    Returns
+    -------
+    float, of rho; NaN where no such factor is there: the profile asks for no information, or noise has no width.
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> from adversary.adversaries.plans import Level
+    >>> plan, profile = Plan([Level("block", Geometric(0.5))]), RiskProfile.difference(0.2)
+    >>> factor = largest_tolerated_factor(plan, profile)
+    >>> [own_verdict(plan.scaled(one), profile, 0.05).status for one in (factor, 1.01 * factor)]
+    ['kept', 'broken']
+    """
+
+    def satisfied(factor: float) -> bool:
+        return own_verdict(plan.scaled(factor), profile, failure, statistic).satisfied
+
+    try:
+        low = high = 1.0
+        while not satisfied(low):
+            low, high = low / 4.0, low
+            if low < SMALLEST_FACTOR:
+                return np.nan
+        while high > (1.0 + 1e-4) * low:
+            middle = float(np.sqrt(low * high))
+            low, high = (middle, high) if satisfied(middle) else (low, middle)
+    except (ValueError, TypeError, ArithmeticError):  # a table or a grid that allows no other budget
+        return np.nan
+    return low
+
+
 def _of_plan(
     plan: Plan, profile: RiskProfile, one: Guarantee, failure: float, statistic: str, two: Guarantee | None = None
 ) -> Verdict:

@@ -131,6 +131,7 @@ def test_a_profile_is_checked(tmp_path: Path) -> None:
     broken = commands.run("tables", DISTRICTS, "--table", "district: age, rho 3", "--profile", profile, "--check")
     assert (broken.exit_code, broken.stderr) == (3, "check failed: the noise does not keep the risk profile\n")
     assert "does not keep the risk profile" in commands.flat(broken.stdout)
+    assert re.search(r"Noise of rho [\d.]+ in each of 12 releases would keep it\.", commands.flat(broken.stdout))
 
 
 def test_every_release_counts_in_the_budget_and_before_a_profile(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from adversary.budget.risk_bounds import relative_risk_bound
 from adversary.budget.verdict_on_guarantee import own_losses, verdict
 from adversary.report.answers import audit_answer, audit_page
 from adversary.report.files.scenario import Scenario
-from adversary.report.kit import profile_verdict
+from adversary.report.kit import audit_words, profile_verdict
 from adversary.report.kit.rendering import to_markdown
 from adversary.report.sections import profile_section
 from tests import commands
@@ -125,6 +125,56 @@ def test_more_noise_than_the_profile_needs_keeps_it_and_less_breaks_it(tmp_path:
         assert (float(worth) <= float(limit)) is (status == "kept")
 
 
+@pytest.mark.parametrize("neighbours", VALUES)
+@pytest.mark.parametrize("key", ["rho", 'noise = "geometric"\nepsilon'])
+def test_the_budget_beside_a_broken_profile_keeps_it_and_a_hundredth_more_does_not(
+    tmp_path: Path, neighbours: str, key: str
+) -> None:
+    found = judged(block(tmp_path, EVERYBODY, neighbours, f"{key} = 3"))
+    name, number = named_budget(found.attrs["remedy"])
+    assert key.endswith(name)
+    for factor, status in ((1.0, "kept"), (1.01, "broken")):
+        again = judged(block(tmp_path, EVERYBODY, neighbours, f"{key} = {factor * number!r}"))
+        assert again.attrs["status"] == status
+        assert bool(again.attrs["remedy"]) == (status == "broken")
+
+
+def named_budget(remedy: str) -> tuple[str, float]:
+    """The name of the budget in a remedy, and its number."""
+    ((name, number),) = re.findall(r"^Noise of (\w+) ([\d.]+)(?: in all)? would keep it\.$", remedy)
+    return name, float(number)
+
+
+def test_the_budget_of_several_levels_is_named_in_all_and_noises_of_two_kinds_by_their_rho() -> None:
+    profile = adv.RiskProfile.constant(2.0)
+    gaussian, pure = adv.DiscreteGaussian.from_rho(0.4), adv.Geometric(1.0)
+    for upper in (gaussian, pure):
+        plan = adv.Plan([adv.Level("block", gaussian, 3), adv.Level("tract", upper)])
+        said = audit_words.remedy(plan, profile, 0.05, "any")
+        name, number = named_budget(said)
+        assert name == "rho"
+        assert " in all " in said
+        for factor, status in ((1.0, "kept"), (1.01, "broken")):
+            scaled = plan.scaled(factor * number / plan.total_rho)
+            assert adv.budget.own_verdict(scaled, profile, 0.05).status == status
+
+
+def test_the_budget_of_tables_published_again_is_that_of_one_release() -> None:
+    noise = adv.DiscreteGaussian.from_rho(0.4)
+    plan = adv.Plan([*(adv.Level(f"release {i}", noise, 0) for i in range(3)), adv.Level("last", noise)])
+    said = audit_words.remedy(plan, adv.RiskProfile.constant(2.0), 0.05, "any", releases=4)
+    rho = float(re.findall(r"^Noise of rho ([\d.]+) in each of 4 releases would keep it\.$", said)[0])
+    for factor, status in ((1.0, "kept"), (1.01, "broken")):
+        scaled = plan.scaled(factor * rho / 0.4)
+        assert adv.budget.own_verdict(scaled, adv.RiskProfile.constant(2.0), 0.05).status == status
+
+
+def test_where_no_noise_keeps_a_profile_the_remedy_names_the_input_to_change() -> None:
+    plan = adv.Plan([adv.Level("block", adv.Geometric(1.0))])
+    said = audit_words.remedy(plan, adv.RiskProfile.constant(1.0), 0.05, "any")
+    assert said == "No noise keeps it: let profile tolerate more."
+
+
 def test_a_promise_that_the_noise_does_not_keep_counts_for_nothing(tmp_path: Path) -> None:
     text = CLINIC.replace('epsilon = "4/5"', "epsilon = 2").replace('zCDP = "8/25"', "zCDP = 2")
     scenario = adv.load_scenario(written(tmp_path, text))
@@ -134,7 +184,7 @@ def test_a_promise_that_the_noise_does_not_keep_counts_for_nothing(tmp_path: Pat
     assert found.attrs["status"] == "broken"
     section = profile_section.section(scenario, audited(scenario))
     assert section is not None
-    assert section.finding == profile_verdict.SAID["broken"]
+    assert section.finding == f"{profile_verdict.SAID['broken']} Noise of epsilon 0.847 would keep it."
     assert section.tables[0].rows[1][1] == "kept, but the noise violates this guarantee"
     checked = commands.run("audit", str(scenario.path), "--quiet", "--check")
     assert (checked.exit_code, checked.stdout) == (3, "")

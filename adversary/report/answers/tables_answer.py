@@ -44,7 +44,7 @@ from adversary.report.kit import (
     guarded_document,
     tabulate,
 )
-from adversary.report.kit.audit_words import budget_words, may_fail
+from adversary.report.kit.audit_words import budget_words, may_fail, remedy
 from adversary.report.words import coverage
 
 WORST = 20
@@ -134,9 +134,8 @@ def solve(
     status = next(one for one in ("unreliable", "violated", "exceeded", "holds") if one in judged)
     if profile is not None:
         true = None if status == "violated" or guarantee is None else again * guarantee
-        satisfied = _profile_kept(
-            plan_of(released_tables, unit, again), profile, true, float(how["failure"]), statistic
-        )
+        plan, chance = plan_of(released_tables, unit, again), float(how["failure"])
+        satisfied = _profile_kept(plan, profile, true, chance, statistic)
         tree.attrs["profile"], tree.attrs["profile_kept"] = profile.words, int(satisfied)
         status = status if satisfied else "violated"
     start, end = format_apart(percent, (adversary.prior, float(summary["worst"])), HEADLINE)
@@ -145,6 +144,7 @@ def solve(
     if profile is not None:
         every = f", in {again} releases of all tables," * (again > 1)
         verdict += f" The noise{every} {'keeps' if satisfied else 'does not keep'} the risk profile: {profile.words}."
+        verdict += "" if satisfied else f" {remedy(plan, profile, chance, statistic, again)}"
     listed = ("tables", "summary", *(["people"] if len(frame) <= LISTED else []))
     return Summary(title, listed, verdict, status, cautions).on(tree)
 

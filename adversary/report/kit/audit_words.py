@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import DIGITS, format_interval, format_number, give_or_take, join_words, percentage
+from adversary._core import DIGITS, format_bound, format_interval, format_number, give_or_take, join_words, percentage
+from adversary.adversaries.plans import Plan
+from adversary.budget import RiskProfile, largest_tolerated_factor, own_verdict
 from adversary.driver import UNRELIABLE as UNRELIABLE
 from adversary.driver import group_name, with_posteriors
 from adversary.privacy import Guarantee, PrivacyUnit
@@ -157,12 +159,53 @@ def budget_words(
     >>> budget_words((name, DiscreteGaussian.from_rho(0.1 / 3)) for name in ("block", "group", "tract"))
     'rho 0.1 in all: 0.0333 at each of 3 levels'
     """
+    spent = _budgets(noises, unit, contribution)
+    return "; ".join(_divided(name, levels) for name, levels in spent.items())
+
+
+def _budgets(
+    noises: Iterable[tuple[str, Mechanism]], unit: PrivacyUnit | None, contribution: float
+) -> dict[str, dict[str, list[float]]]:
+    """What each level spends of each kind of budget, as often as it is published."""
     spent: dict[str, dict[str, list[float]]] = {}
     for level, noise in noises:
         for name, x in {} if noise.is_exact else _nominal(noise, contribution).budget.items():
             counts = 1 if unit is None else unit.cells if noise.is_local else unit.changed_cells
             spent.setdefault(name, {}).setdefault(level, []).append(counts * float(x))
-    return "; ".join(_divided(name, levels) for name, levels in spent.items())
+    return spent
+
+
+def remedy(plan: Plan, profile: RiskProfile, failure: float, statistic: str, releases: int = 1) -> str:
+    """The budget with which a plan's noise would keep a risk profile that it breaks, or the input to change.
+
+    Parameters
+    ----------
+    plan : whose noise does not keep the profile
+    profile, failure, statistic : that it was judged by
+    releases : that the levels of the plan are, each with an equal part of them; the budget is of one release
+
+    Returns
+    -------
+    str, a sentence; its number is rounded down, so that it keeps the profile.
+
+    >>> from adversary.adversaries.plans import Level
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> remedy(Plan([Level("block", Geometric(0.5))]), RiskProfile.difference(0.2), 0.05, "any")
+    'Noise of epsilon 0.405 would keep it.'
+    """
+    if not own_verdict(plan, profile, failure, statistic).allowed > 0.0:
+        return "No noise keeps it: let profile tolerate more."
+    factor = largest_tolerated_factor(plan, profile, failure, statistic=statistic)
+    if not (factor > 0.0 and np.isfinite(plan.total_rho)):
+        return "No budget is known that would keep it: choose other noise in plan, or let profile tolerate more."
+    wider = plan.scaled(factor)
+    spent = _budgets([(one.name, one.mechanism) for one in wider.levels], wider.privacy_unit, wider.contribution)
+    name, total = "rho", wider.total_rho  # of noises of two kinds
+    if len(spent) == 1 and "epsilon" in spent:
+        name, total = "epsilon", sum(map(sum, spent["epsilon"].values()))
+    several = " in all" * (sum(not one.is_exact for one in wider.levels) > releases)
+    each = f" in each of {releases:,} releases" * (releases > 1)
+    return f"Noise of {name} {format_bound(total / releases, False)}{several}{each} would keep it."
 
 
 def _nominal(noise: Mechanism, change: float) -> Guarantee:

@@ -11,7 +11,7 @@ from adversary import budget
 from adversary._core import failure_of, format_bound, join_words
 from adversary.budget import BROKEN, KEPT, NOT_COVERED
 from adversary.report.files import Scenario
-from adversary.report.kit.audit_words import definition_words
+from adversary.report.kit.audit_words import definition_words, remedy
 
 GROUP = "profile"
 UNPROMISED = "broken, and nothing guaranteed"
@@ -34,7 +34,10 @@ def with_verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.DataTree:
 
 
 def verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.Dataset:
-    """Those of `policy.budget.verdicts`; attribute `caveat` tells of adversaries whom no profile covers."""
+    """Those of `policy.budget.verdicts`; attribute `caveat` tells of adversaries whom no profile covers.
+
+    Attribute `remedy` is the budget that would keep a profile which is broken, or the input to change.
+    """
     if GROUP in tree.children:
         return tree[GROUP].to_dataset()
     if scenario.profile is None:
@@ -44,7 +47,9 @@ def verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.Dataset:
     failure = float(tree.attrs.get("failure", scenario.failure))
     plan, kind = scenario.plan, scenario.statistic
     verdicts = budget.verdicts(plan, scenario.profile, scenario.guarantee, failure, statistic=kind, violated=violated)
-    return verdicts.assign_attrs(caveat=caveat(scenario))
+    broken = verdicts.attrs["status"] == BROKEN
+    cure = remedy(plan, scenario.profile, failure, kind) if broken else ""
+    return verdicts.assign_attrs(caveat=caveat(scenario), remedy=cure)
 
 
 def dependent_adversaries(scenario: Scenario) -> dict[str, int]:
@@ -71,9 +76,10 @@ def caveat(scenario: Scenario) -> str:
 
 
 def verdict_sentence(verdicts: xr.Dataset) -> str:
-    """The sentence of these verdicts."""
+    """The sentence of these verdicts, with the remedy where the profile is broken."""
     status = str(verdicts.attrs["status"])
-    return SAID[UNPROMISED if status == BROKEN and verdicts.sizes["definition"] == 1 else status]
+    sentence = SAID[UNPROMISED if status == BROKEN and verdicts.sizes["definition"] == 1 else status]
+    return f"{sentence} {verdicts.attrs['remedy']}".strip()
 
 
 def broken_line(verdicts: xr.Dataset) -> str:
@@ -90,4 +96,6 @@ def broken_line(verdicts: xr.Dataset) -> str:
         for name, loss, failure in zip(*(true[key].values for key in ("definition", "loss", "failure")), strict=True)
     ]
     allowed = np.nan_to_num(float(true["allowed"][-1]), nan=0.0)  # NaN asks for less than no information
-    return f"{profile}: it allows a privacy loss of {format_bound(allowed, False)}, and spent are {join_words(spent)}"
+    cure = str(verdicts.attrs["remedy"])
+    allows = f"it allows a privacy loss of {format_bound(allowed, False)}, and spent are {join_words(spent)}"
+    return f"{profile}: {allows}; {cure[0].lower()}{cure[1:-1]}"
