@@ -76,7 +76,11 @@ class Labels:
         return self._named(array, extra or {}) if self.dims else scalar_or_array(array)
 
     def put_last(self, array: Floats, x: Any, name: str) -> Any:
-        """Array whose last axes are those of x, with the labels of x or, if x has none, dimensions called `name`."""
+        """Array with these labels on its first axes and those of `x` on its last ones.
+
+        If `x` has no labels: a single axis is called `name` and labelled by the values of `x`, several are called
+        `name_0`, `name_1` and so on. If neither has labels, the plain array or number is returned.
+        """
         if has_labels(x) and (given := as_data_array(x)).dims:
             own = {str(dim): given.coords[dim].values if dim in given.coords else None for dim in given.dims}
             return self.over(array.ndim - given.ndim)._named(array, own)

@@ -74,7 +74,17 @@ def unit_cap(cap: float, release: BoundedRelease) -> float:
 
 
 def largest_looked_at(release: BoundedRelease, constrained: bool, cap: float | None) -> Floats:
-    """Largest sigma2 on [0, 1] of each release: of the bounds, of a cap in the units of the data, or `default_cap`."""
+    """Upper limit of sigma2 in the posterior of each release, for data scaled to [0, 1].
+
+    With the bounds it is 1/4, the largest variance on [0, 1], or the cap if that is smaller. Without them it is the
+    cap, or `default_cap` if none is given.
+
+    Parameters
+    ----------
+    release : noisy mean and variance
+    constrained : whether the posterior uses the bounds of the data
+    cap : limit in squared units of the data; None for the default
+    """
     if cap is None:
         return np.full(release.shape, 0.25) if constrained else default_cap(release)
     unit = unit_cap(cap, release)

@@ -63,7 +63,7 @@ class ExactTotals:
 
 
 def exact_totals(plan: Plan, invariants: Margins | Databases | None = None) -> ExactTotals | None:
-    """The totals that a plan publishes exactly; None if there are none.
+    """Totals that a plan publishes exactly, with their semi-adjacency; None without exact levels and `invariants`.
 
     Parameters
     ----------
@@ -73,7 +73,8 @@ def exact_totals(plan: Plan, invariants: Margins | Databases | None = None) -> E
 
     Returns
     -------
-    ExactTotals, or None
+    ExactTotals of the plan's exact levels, with the semi-adjacency of `invariants` or, by default, that of one feature;
+    or None
     """
     levels = tuple(level.name for level in plan.levels if level.is_exact)
     each = 2 if plan.cells == 2 and plan.neighbours == "unbounded" else 1

@@ -167,7 +167,10 @@ def _tilted(logs: Sequence[Floats], tilt: float) -> tuple[Integers, Floats, NDAr
 
 
 def _about_peak(log_values: Floats) -> tuple[int, Floats]:
-    """Place of the first value above exp(-150), and the values up to the last one above it; 0 for smaller ones."""
+    """Index of the first logarithm above -150, and exponentials from there to the last one above it; 0 for others.
+
+    The largest logarithm is 0.
+    """
     near_peak = np.flatnonzero(log_values > -_KEPT)
     near = log_values[near_peak[0] : near_peak[-1] + 1]
     return int(near_peak[0]), np.where(near > -_KEPT, np.exp(np.maximum(near, -_KEPT)), 0.0)

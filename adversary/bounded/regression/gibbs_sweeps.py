@@ -222,7 +222,11 @@ def gamma_above(
 def gamma_below(
     shape: float, rate: Floats, high: float, size: tuple[int, ...], rng: np.random.Generator
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Proposals of Gamma(shape, rate) and which to accept for the law below `high`: as above, for the logarithm."""
+    """Proposals for Gamma(shape, rate) truncated to values below `high`, and a mask of those to accept.
+
+    They come from Gamma(shape, rate) itself, or, if `high` is at least one standard deviation below its mean, from an
+    exponential distribution of the logarithm that touches its log-concave density at log(high).
+    """
     far = rate * high <= shape - np.sqrt(shape)
     back = rng.standard_exponential(size) / np.where(far, shape - rate * high, 1.0)
     log_accept = -rate * high * (np.expm1(-back) + back)

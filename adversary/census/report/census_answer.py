@@ -80,7 +80,7 @@ def solve(
 
 
 def _queries(made: CensusScenario) -> xr.Dataset:
-    """The counted queries, labelled by their places."""
+    """Dataset of a scenario's queries, numbered from 0: `level`, `name`, `rho_star` as text, and number of `cells`."""
     every = list(made.queries)
     words = {"level": [one.level for one in every], "name": [one.query for one in every]}
     words["rho_star"] = [str(one.rho_star) for one in every]

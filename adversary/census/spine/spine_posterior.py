@@ -298,7 +298,14 @@ class SpinePosterior:
         return Message(int(window["low"]), values, tilt, 0.0, solution.truncation_bound, limits, further)
 
     def _one_cell(self, solution: Solution, others: Floats, reruns: int) -> tuple[Any, ...]:
-        """(leaf,) log Bayes factors, bounds on their errors, statuses, and how probable what is known was."""
+        """Log Bayes factors of one more person, error bounds, statuses and tail probabilities in one cell, by leaf.
+
+        Parameters
+        ----------
+        solution : posterior of the cell
+        others : number of other people that the adversary knows to be in each leaf, (leaf,); NaN if unknown
+        reruns : largest amount of repeated work, as in `membership`
+        """
         none = np.isnan(others)
         extra: tuple[Any, ...] = ()
         if none.any():

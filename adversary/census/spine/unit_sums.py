@@ -106,7 +106,10 @@ def unit_posterior(solution: Solution, v: int) -> Floats:
 
 
 def times(one: Any, other: Any) -> Any:
-    """Product of values with their first two moments on the first axis; a first axis of one has no moments."""
+    """Moments of orders 0, 1 and 2 of a sum of two independent parts, from theirs, along axis 0.
+
+    If axis 0 of one of them has length 1 (no moments), the result is the plain product.
+    """
     if len(one) == 1 or len(other) == 1:
         return one * other
     first = one[0] * other[1] + one[1] * other[0]
@@ -139,7 +142,10 @@ def _convolve(one: Counts, other: Counts) -> Counts:
 
 
 def _at(one: Counts, other: Counts, low: int, high: int) -> Counts:
-    """Convolution at the counts from low to high only: a sum over both for each."""
+    """Convolution of two `Counts` at the totals from `low` to `high`, both included, by direct summation.
+
+    Entries are multiplied by `times`. If no pair adds up to any of these totals, the result is a single 0.
+    """
     low, high = max(low, one.low + other.low), min(high, one.high + other.high)
     lead = np.broadcast_shapes(one.values.shape[:-1], other.values.shape[:-1])
     if high < low:

@@ -211,7 +211,18 @@ class _Layout:
         return self.tables is not None and any(not own & {*by} for by in self.tables)
 
     def population(self, left_out: Mapping[str, str], notes: Sequence[str], certain: Sequence[str]) -> Population:
-        """Counts by axis, and what was understood."""
+        """Population of the file: limits of its counts by axis, and sentences on how the columns were understood.
+
+        Parameters
+        ----------
+        left_out : reason for each column that is left out
+        notes : sentences to add
+        certain : columns, or rows as "sex=Total", that are no totals although they may look like it
+
+        Raises
+        ------
+        ValueError : a total of which no table is published, nothing to count by, too many cells, or nobody in the file
+        """
         groups = [list(axis) for axis in self.axes]
         cells = self.cells.without_totals(groups, certain, self._is_published)
         keys = {name: one for group in groups for name, one in with_parents(cells.keys, group).items()}

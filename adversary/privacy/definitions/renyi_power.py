@@ -113,9 +113,17 @@ def _series(t: Floats, power: Floats) -> Floats:
 def _largest_within(
     low: Floats, high: Floats, log_level: Floats, log_rest: Floats, gap: Floats, gamma: Floats, *, steps: int
 ) -> Floats:
-    """Log odds between `low` and `high` at which the bound of one order is attained: bisection, rounded up.
+    """Log odds of the largest power that satisfies the Renyi bound of one order, by bisection, rounded up.
 
     For few levels several halvings are done per call, by evaluating all points they can reach.
+
+    Parameters
+    ----------
+    low, high : log odds of powers, (level, 1); `low` satisfies the bound
+    log_level, log_rest : logarithms of the level and of 1 - level
+    gap : order minus 1
+    gamma : bound on the divergence of this order, in both directions
+    steps : number of halvings
     """
     halvings = max(1, min(5, int(np.log2(max(1, _AT_ONCE // low.size)))))
     while steps > 0:

@@ -39,7 +39,10 @@ UNCOUPLED = 1e-9
 
 
 def semi_adjacency(margins: Sequence[ArrayLike], reading: str = "worst") -> int:
-    """Semi-adjacency of published one-way margins; 0 if they determine every record (total disclosure).
+    """Semi-adjacency a(t) of published one-way margins; 0 if they determine every record (total disclosure).
+
+    In every database with these margins, any record can take any of its possible values if at most a(t) records change,
+    this one included, so that the margins stay the same.
 
     Let q be the number of features with at least two non-empty levels, s_1, ..., s_q their smallest positive counts and
     sigma the sum of these. At q = 0 the result is 0. Otherwise it is 1 plus the largest number of the other n - 1

@@ -179,7 +179,15 @@ LEAD = (
 def document(
     guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.DataTree, unit: PrivacyUnit | None = None
 ) -> Document:
-    """The answer of `solve` for people."""
+    """Report on the bounds of one guarantee: words, tables and figures from the result of `solve`.
+
+    Parameters
+    ----------
+    guarantee : the guarantee
+    parameters : its parameters by name, for the title
+    tree : result of `solve`
+    unit : whom it protects, for the wording and the section on several periods; default: one person
+    """
     name, failure = title(guarantee, parameters), float(tree.attrs["pbdp_delta"])
     rho, mu = (float(guarantee.parameters.get(one, 0.0)) for one in ("rho", "mu"))
     same = {"Gaussian noise of that rho": definitions.GaussianDP(definitions.mu_of_rho(rho)).worst_pair} if rho else {}

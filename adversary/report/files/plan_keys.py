@@ -321,7 +321,10 @@ def _check_rounded(mechanism: postprocessing.Rounded) -> None:
 
 
 def processed(table: Keys, noise: Mechanism) -> Mechanism:
-    """The noise with what is done to its numbers: first clamped, then rounded, then suppressed where too small."""
+    """The noise with the post-processing that a table describes: clamping, then rounding, then suppression.
+
+    The key `threshold`, the noisy count from which a key of the data is published at all, excludes these three.
+    """
     mechanism = _postprocess(table, noise)
     inside = mechanism.mechanism if isinstance(mechanism, postprocessing.Suppressed) else mechanism
     if noise.is_continuous and isinstance(inside, postprocessing.Rounded):

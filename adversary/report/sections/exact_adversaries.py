@@ -107,7 +107,12 @@ def moves(scenario: Scenario, tree: xr.DataTree) -> dict[str, tuple[Floats, Floa
 
 
 def findings(scenario: Scenario, tree: xr.DataTree, results: Mapping[str, xr.Dataset]) -> Iterator[str]:
-    """Findings on each step, the most informative first, and on the single-record bound, which does not apply."""
+    """Sentences on what the exact totals reveal to the adversaries, and on guarantees that fail or do not apply.
+
+    In this order: the adversary to whom the totals alone reveal most; margins that the adversaries do not condition on;
+    guarantees that the plan violates; releases that exceed the bound for a single record. Only one sentence if no level
+    is exact, and none if the totals disclose every record.
+    """
     totals = require_totals(scenario)
     if totals.disclosed:
         return

@@ -142,7 +142,11 @@ def _sibling_lines(swept: dict[str, xr.Dataset]) -> Iterator[str]:
 
 
 def _belief_lines(base: xr.Dataset, swept: dict[str, xr.Dataset]) -> Iterator[str]:
-    """Sentences that compare each belief with the adversary's own, one each, always for both truths."""
+    """Sentences on the expected posterior under other beliefs, each compared with the adversary's own belief.
+
+    One per belief, with the target in and with the target out; then one on the truths that a belief rules out. None if
+    no beliefs were varied.
+    """
     if "beliefs" not in swept:
         return
     for name in swept["beliefs"]["beliefs"].values:
