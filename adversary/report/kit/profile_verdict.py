@@ -85,8 +85,8 @@ def verdict_sentence(verdicts: xr.Dataset) -> str:
 def broken_line(verdicts: xr.Dataset) -> str:
     """Line on a risk profile that the release does not keep; "" if it is kept.
 
-    If the profile is broken: the privacy loss that it allows, and the loss by every guarantee that holds and by the
-    noise itself. If it is not covered: the reason.
+    If the profile is broken: the privacy loss that it allows, the loss by every guarantee that holds and by the noise
+    itself, and what would keep the profile. If it is not covered: the reason.
     """
     status = str(verdicts.attrs["status"])
     if status == KEPT:
