@@ -1,8 +1,8 @@
-"""From a mechanism to the PyMC variable of its release: `released("noisy[block]", mechanism, count)`.
+"""PyMC variables for the releases of mechanisms: `released("noisy[block]", mechanism, count)`.
 
-Every mechanism has a law here. Single noises are written in PyTensor; any other, for instance a post-processed one or a
-sum of noises, is asked for its own `log_prob` and `sample`, which is faster than a graph that adds up the terms of a
-sum.
+Every mechanism has a PyMC distribution here. Single noises are written in PyTensor. All others, for instance
+post-processed releases or sums of noises, call the mechanism's own `log_prob` and `sample`, which is faster than a
+graph of a convolution.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def released(
     cells: int | None = None,
     **kwargs: Any,
 ) -> TensorVariable:
-    """The release of `value` plus `count` independent noises of `mechanism`, as a variable of the model in context.
+    """Release of `value` plus `count` independent noises of `mechanism`, as a variable of the model in context.
 
     Parameters
     ----------
@@ -54,12 +54,22 @@ def released(
     value : tensor_like
         The true value, or the sum of `count` true values.
     count : int
-        How many noises the release carries; 0 publishes the value itself.
+        Number of noises that are added; 0 publishes the value itself.
     cells : int, optional
-        Cells of the release that one person's record moves: those the noise was calibrated for if they are more than
-        one, otherwise all of them, unless given. It changes no law; `released_loss` reads it.
+        Number of cells of the release that one person's record changes. Default: the number for which the noise was
+        calibrated if it is more than one, otherwise all cells. It does not change the distribution; `released_loss`
+        uses it.
     **kwargs
         Passed to the distribution: `dims`, `shape`, `observed`.
+
+    Returns
+    -------
+    TensorVariable with the shape of `value`.
+
+    Raises
+    ------
+    TypeError : `mechanism` is not a Mechanism
+    ValueError : `count` is not a whole number, or is negative
 
     Examples
     --------
@@ -75,19 +85,20 @@ def released(
 def released_loss(
     model: pm.Model, names: Iterable[str], records: int = 1, unit: PrivacyUnit | None = None
 ) -> PrivacyLoss | NoPrivacy:
-    """The privacy loss of released variables together, as far as their mechanisms are known.
+    """Composed privacy loss of released variables, if all their mechanisms are known.
 
     Parameters
     ----------
     model : pymc.Model
-    names : released variables
-    records : privacy units that change, each by the sensitivity the noise was calibrated for, all in one direction
-    unit : says by how much one unit changes a number, and how many numbers of a variable; the former as the noise was
-        calibrated for and the latter as `released` says unless given
+    names : names of released variables
+    records : number of privacy units that change, each by the sensitivity that the noise was calibrated for, all in the
+        same direction
+    unit : change of a number by one privacy unit, and number of cells that it changes; default: the sensitivity that
+        the noise was calibrated for, and the `cells` of `released`
 
     Returns
     -------
-    Composed loss of all of them; `NoPrivacy` where one was not made by `released`, or carries no noise.
+    Composed loss of all releases; `NoPrivacy` if one was not made by `released`, or has no noise.
 
     Examples
     --------
@@ -118,7 +129,7 @@ def released_loss(
 
 
 def law(mechanism: mechanisms.Mechanism, value: Any, count: int = 1) -> Law:
-    """The law of `value` plus `count` noises: a PyMC distribution that still wants its name (or `.func.dist`).
+    """Distribution of `value` plus `count` noises: a PyMC distribution without its name (`.func.dist` if unnamed).
 
     Parameters
     ----------
@@ -132,8 +143,8 @@ def law(mechanism: mechanisms.Mechanism, value: Any, count: int = 1) -> Law:
 
     Raises
     ------
-    TypeError : `mechanism` is no Mechanism
-    ValueError : `count` is not whole, or negative
+    TypeError : `mechanism` is not a Mechanism
+    ValueError : `count` is not a whole number, or is negative
     """
     if not isinstance(mechanism, mechanisms.Mechanism):
         raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")
@@ -145,7 +156,7 @@ def law(mechanism: mechanisms.Mechanism, value: Any, count: int = 1) -> Law:
 
 @dataclass(frozen=True)
 class _Unchecked:
-    """A mechanism of which an impossible value has probability zero, as models may ask about one."""
+    """A mechanism without checks of the true value: an impossible one, which models may propose, gets probability 0."""
 
     mechanism: mechanisms.Mechanism
 
@@ -160,7 +171,7 @@ def _law(mechanism: mechanisms.Mechanism, value: Any, count: int) -> Law:
 
 
 def _own_law(total: mechanisms.Mechanism, value: Any, logp: Any = None, **options: Any) -> Law:
-    """Law from the mechanism's own log density, unless `logp` is given, and its own draws."""
+    """Distribution from the mechanism's own draws and, unless `logp` is given, its own log density."""
 
     def own_logp(release: TensorVariable, true: TensorVariable, *unused: Any) -> TensorVariable:
         del unused
@@ -179,7 +190,7 @@ def _own_law(total: mechanisms.Mechanism, value: Any, logp: Any = None, **option
 
 
 def _sum_law(mechanism: mechanisms.Mechanism, value: Any, scale: float, count: int, draw: Any, logp: Any = None) -> Law:
-    """A value plus so many noises; `draw` is compiled in Numba mode, of the value, the scale of a noise and `count`."""
+    """A value plus `count` noises; `draw` is the Numba function of generator, value, scale of one noise and count."""
     parameters = np.float64(scale), np.int64(count)
     unnamed = _own_law(mechanism.total(count), value, logp, parameters=parameters, support_point=centre)
 
@@ -218,7 +229,9 @@ def _(mechanism: mechanisms.Laplace, value: Any, count: int) -> Law:
 
 
 def _log_laplace_sum(d: int, release: Any, true: Any, b: Any, *unused: Any) -> TensorVariable:
-    r"""With a gradient, :math:`z = |y - \mu| / b` and :math:`n = d - 1`; Kotz, Kozubowski and Podgorski (2001), 2.3.1.
+    r"""Log density of a sum of d Laplace variables, with a gradient; Kotz, Kozubowski and Podgorski (2001), 2.3.1.
+
+    With :math:`z = |y - \mu| / b` and :math:`n = d - 1`,
 
     .. math:: f(y) = \frac{e^{-z}}{b \, n!^2} \sum_{i=0}^{n} \binom{n}{i} \frac{(n + i)!}{2^{d + i}} z^{n - i}
     """
@@ -244,13 +257,14 @@ def _(mechanism: mechanisms.RandomizedResponse, value: Any, count: int) -> Law:
     truth, lie = np.exp([mechanism.log_prob(0, 0), mechanism.log_prob(1, 0)])
     value = pt.as_tensor_variable(value)[..., None]
     row = pt.switch(pt.eq(value, np.arange(mechanism.categories)), truth, lie)
-    impossible = pt.or_(value < 0, value >= mechanism.categories)  # has no answer
+    # An impossible true value has no response: NaN probabilities fail the parameter check of the categorical.
+    impossible = pt.or_(value < 0, value >= mechanism.categories)
     return partial(pm.Categorical, p=pt.switch(impossible, np.nan, row))
 
 
 @dataclass(frozen=True)
 class _OfTable:
-    """A noise with one density for all cells of a table (..., rows, columns)."""
+    """Noise with one joint density of all cells of a table (..., rows, columns)."""
 
     noise: VectorNoise
 
@@ -259,12 +273,12 @@ class _OfTable:
 
 
 def released_together(name: str, noise: VectorNoise, table: Any, **kwargs: Any) -> TensorVariable:
-    """The noisy table as a variable of the model in context, for a noise with one joint density of all cells.
+    """Noisy table as a variable of the model in context, for noise with one joint density of all cells.
 
     Parameters
     ----------
     name : name of the variable
-    noise : of the whole table
+    noise : noise of the whole table
     table : true table, tensor (rows, columns)
     **kwargs : passed to `pm.CustomDist`: `dims`, `observed`
 
@@ -287,14 +301,15 @@ def released_together(name: str, noise: VectorNoise, table: Any, **kwargs: Any) 
 
 
 class OwnLogProb(Op):
-    """Log probability by a law's own numbers, in NumPy, where there is no formula in PyTensor: it has no gradient.
+    """PyTensor operation that calls an object's NumPy `log_prob`; it has no gradient.
 
-    It broadcasts over all dims but the last `core`, which together have one number, and so is its own batch version.
+    It broadcasts over all dims but the last `core`, which have one joint density. It is therefore its own vectorized
+    version.
 
     Parameters
     ----------
     law : hashable object with `log_prob(*arrays)`, which broadcasts: a mechanism, a post-processed release
-    core : number of dims that one number is for
+    core : number of trailing dims with one joint density
     """
 
     __props__ = ("law", "core")
@@ -304,10 +319,12 @@ class OwnLogProb(Op):
 
     def make_node(self, *inputs: Any) -> Apply:
         variables = [pt.as_tensor_variable(x) for x in inputs]
-        rank = max(x.ndim for x in variables)  # equal rank, so that added axes line up
+        # Equal ranks, so that batch axes that are added later line up.
+        rank = max(x.ndim for x in variables)
         padded = [pt.shape_padleft(x, rank - x.ndim) if x.ndim < rank else x for x in variables]
         shape = tuple(1 if all(x.type.shape[k] == 1 for x in padded) else None for k in range(rank - self.core))
-        return Apply(self, padded, [pt.tensor(dtype="float64", shape=shape)])  # an axis known to broadcast stays known
+        # `shape` states which axes have length one: PyTensor broadcasts only over these.
+        return Apply(self, padded, [pt.tensor(dtype="float64", shape=shape)])
 
     def perform(self, node: Apply, inputs: Sequence[Any], outputs: Any) -> None:
         outputs[0][0] = np.asarray(self.law.log_prob(*inputs), dtype=np.float64)
@@ -318,7 +335,7 @@ _vectorize_node.register(OwnLogProb, lambda op, node, *batched: op.make_node(*ba
 
 @numba_funcify.register(OwnLogProb)  # type: ignore[untyped-decorator]
 def _(op: OwnLogProb, node: Apply, **kwargs: Any) -> Any:
-    """In Numba mode, PyTensor's default, NumPy is asked all the same: that is meant, and no reason to warn."""
+    """NumPy fallback in Numba mode, PyTensor's default; it is intended, so the warning is suppressed."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Numba will use object mode")
         return generate_fallback_impl(op, node, **kwargs)

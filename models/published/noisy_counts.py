@@ -1,10 +1,10 @@
-r"""Published adversaries of noisy counts: one block or a hierarchy of them, the neighbor of the census, two totals.
+r"""Published adversaries of noisy counts: nested areas, the census neighbor, and differencing of two totals.
 
-All know everybody else in the target's block, or believe something of them, and read counts with additive noise:
+All of them know, or have a prior for, the other records of the target's block, and read counts with additive noise:
 
 .. math:: \text{in} \sim \text{Bernoulli}(p), \qquad \text{noisy} = \text{known} + \text{in} + \text{noise}
 
-What they differ in is which counts are published, and in how many of them the target's record stands.
+They differ in the counts that are published and in the number of counts that include the target's record.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ def kazan_reiter(
     beliefs: Mapping[str, Any] | None = None,
     upper: int | None = None,
 ) -> pm.Model:
-    """Kazan and Reiter's adversary, who knows a block's other records and reads counts of nested areas.
+    """Kazan and Reiter's adversary, who knows a block's other records and reads noisy counts of nested areas.
 
     Parameters
     ----------
-    rho : zCDP of one cell of the block's count; several, of nested areas called "level 1", "level 2", ..., block first
-    prior : probability of the attack's hypothesis
-    known : count of everybody else in the target's cell
+    rho : zCDP parameter of one cell of the block's count; a sequence gives those of nested areas, named "level 1",
+        "level 2", ..., block first
+    prior : prior probability of the attack's hypothesis
+    known : count of the other records in the target's cell
     attack : "characteristics", "participation", "misreport" or "unknown attribute"
-    siblings : other areas of the same parent, at each level below the top
-    beliefs : about the levels above the block, by name; each must be given
-    upper : largest total where a belief is improper
+    siblings : number of other areas with the same parent, at each level below the top
+    beliefs : prior of the counts at every level above the block, by name
+    upper : largest total considered under an improper belief
 
     Returns
     -------
@@ -51,7 +52,7 @@ def kazan_reiter(
 
     Raises
     ------
-    ValueError : an attack of another name, a level without a belief, arguments out of their range
+    ValueError : an unknown attack, a level without a belief, or an argument out of range
 
     References
     ----------
@@ -78,16 +79,16 @@ def kazan_reiter(
 def census_neighbor(
     rho: float, prior: float = 0.5, others: tuple[int, int] = (0, 0), *, both_cells: bool = True
 ) -> pm.Model:
-    """The neighbor of the census papers, who knows every record of a block but one attribute of one person.
+    """The neighbor of the census papers, who knows every record of a block except one attribute of one person.
 
-    Neighboring databases differ in one record that is replaced, as the 2020 Census defined them: two cells of every
-    query change, and rho buys noise with sigma^2 = 1 / rho in each.
+    Neighboring databases differ in one replaced record, as in the 2020 Census: two cells of every query change, so the
+    noise variance parameter is sigma^2 = 1 / rho in each cell.
 
     Parameters
     ----------
-    rho : zCDP of the block's query
-    prior : probability that the target is in the first of two cells, and not in the second
-    others : counts of everybody else in the two cells
+    rho : zCDP parameter of the block's query
+    prior : prior probability that the target is in the first of two cells, not the second
+    others : counts of the other records in the two cells
     both_cells : whether the adversary reads both counts, or the first only
 
     Returns
@@ -96,7 +97,7 @@ def census_neighbor(
 
     Raises
     ------
-    ValueError : arguments out of their range
+    ValueError : an argument out of range
 
     References
     ----------
@@ -119,17 +120,17 @@ def census_neighbor(
 def differencing(
     mechanism: Mechanism, prior: float = 0.5, others: int = 100, *, of_rest: Mechanism | None = None
 ) -> pm.Model:
-    """The differencing attacker, who subtracts a total without the target from a total with everybody.
+    """The differencing adversary, who subtracts a total without the target from a total with the target.
 
-    Two published totals differ by one person: of a district, and of the same district without one address. Without
-    noise their difference is the target's value; with noise it is that value and the difference of two noises.
+    Two published totals differ by one person, for instance a district and the same district without one address. Their
+    difference is the target's value plus the difference of the two noises; without noise it is exact.
 
     Parameters
     ----------
-    mechanism : noise of the total of everybody; `Exact` publishes it as it is
-    prior : probability that the target counts
-    others : largest number of everybody else, of which the adversary holds every one alike probable
-    of_rest : noise of the total without the target; the same unless given
+    mechanism : noise of the total with the target; `Exact` publishes it without noise
+    prior : prior probability that the target counts
+    others : largest number of others; the prior is uniform on 0, ..., others
+    of_rest : noise of the total without the target; default: `mechanism`
 
     Returns
     -------
@@ -138,7 +139,7 @@ def differencing(
 
     Raises
     ------
-    ValueError : arguments out of their range
+    ValueError : an argument out of range
 
     References
     ----------

@@ -1,4 +1,4 @@
-r"""Published adversaries who work with whole records: absent from a known population, in synthetic data, in tables.
+r"""Published adversaries of whole records: absence from a known population, synthetic data, reconstruction from tables.
 
 .. math:: \text{record} \sim \pi, \qquad \text{release} \sim \text{law of a statistic of all records}
 """
@@ -25,26 +25,26 @@ def lee_clifton(
     mechanism: Mechanism,
     target: int = 0,
 ) -> pm.Model:
-    """Lee and Clifton's adversary, who knows a population of whom all but one are in the data.
+    """Lee and Clifton's adversary, who knows a population of which all but one person are in the data.
 
-    Differential identifiability: the adversary knows the value of everybody, holds everyone alike likely to be the one
-    who is absent, and reads a noisy statistic of the others.
+    Differential identifiability: the adversary knows the value of every person, has a uniform prior for the one who is
+    absent, and reads a noisy statistic of the others.
 
     Parameters
     ----------
     population : values (person,) or rows (person, column)
-    statistic : function of the values of those present
+    statistic : function of the values of those present, to a number
     mechanism : noise of the statistic
-    target : position of the person asked about
+    target : position of the target in the population
 
     Returns
     -------
     pymc.Model
-        Free: ``absent`` (a position) and ``noisy``. Deterministic: ``in``, whether the target is the one absent.
+        Free: ``absent`` (a position) and ``noisy``. Deterministic: ``in``, 1 if the target is the absent one.
 
     Raises
     ------
-    ValueError : fewer than two people, a position beyond them
+    ValueError : fewer than two people, or a position outside the population
 
     References
     ----------
@@ -79,21 +79,21 @@ def mcclure_reiter(
 ) -> pm.Model:
     r"""McClure and Reiter's intruder, who reads binary synthetic data and knows every record but the target's.
 
-    The synthesizer of Abowd and Vilhuber draws a share from a beta posterior and as many records from it:
+    The synthesizer of Abowd and Vilhuber draws a share from a beta posterior, then synthetic records with that share:
 
     .. math:: \theta \sim \text{Beta}(\alpha + x, \alpha + n - x), \qquad \text{noisy} \sim \text{Binomial}(m, \theta),
               \qquad \alpha = \frac{m}{e^\epsilon - 1}
 
-    The pseudo-counts make it epsilon-differentially private for n given: one record moves the log likelihood of m
-    synthetic ones by at most log(1 + m / alpha).
+    The pseudo-counts alpha make it epsilon-differentially private with n public: one record changes the log likelihood
+    of m synthetic records by at most log(1 + m / alpha) = epsilon.
 
     Parameters
     ----------
-    epsilon : of the synthesizer, above 0
-    prior : probability that the target's value is 1
+    epsilon : privacy parameter of the synthesizer, above 0 (nats)
+    prior : prior probability that the target's value is 1
     known : number of ones among the others
-    people : number n of records, the target's among them
-    synthetic : number m of synthetic records; as many as people unless given
+    people : number n of records, including the target's
+    synthetic : number m of synthetic records; default: n
 
     Returns
     -------
@@ -102,7 +102,7 @@ def mcclure_reiter(
 
     Raises
     ------
-    ValueError : arguments out of their range
+    ValueError : an argument out of range
 
     References
     ----------
@@ -138,25 +138,25 @@ def block_reconstruction(
     mechanism: Mechanism | Sequence[Mechanism],
     target: Sequence[int],
 ) -> pm.Model:
-    """Reconstruction of a small block from its published tables: one person's record given all of them together.
+    """Reconstruction of one person's record from all published tables of a small block together.
 
     Parameters
     ----------
-    shares : probabilities (feature, feature, ...) of a record, as the adversary holds them
-    people : records in the block, the target's among them
-    tables : for each table the numbers of the features it is by; an empty one is the total
-    mechanism : noise of the cells, one for all tables or one for each; `Exact` publishes them as they are
-    target : position of the record asked about, one entry per feature
+    shares : prior probabilities (feature, feature, ...) of a record
+    people : number of records in the block, including the target's
+    tables : for each table, the numbers of the features that it crosses; an empty one is the total
+    mechanism : noise of the cells, one for all tables or one per table; `Exact` publishes a table without noise
+    target : cell of the hypothesised record, one index per feature
 
     Returns
     -------
     pymc.Model
         Free: ``record`` (a number, in C order), ``others``, the counts of all other records, and ``noisy[...]`` for
-        each table. Deterministic: ``in``, whether the target's record is the one asked about.
+        each table. Deterministic: ``in``, 1 if the target's record is in the cell `target`.
 
     Raises
     ------
-    ValueError : shares that do not sum to 1, a feature that is not there, as many mechanisms as tables are not
+    ValueError : shares that do not sum to 1, an unknown feature, or a number of mechanisms that is not that of tables
 
     References
     ----------

@@ -1,11 +1,11 @@
-r"""Counts made to add up to their parent's after the noise.
+r"""Release of two levels of counts that are adjusted, after the noise, to add up to the parent's count.
 
 .. math::
    t_2 &= \max(0, X_2 + \text{noise}) \\
    t_1 &= f(X_1 + \text{noise}, \text{the siblings' noisy counts}, t_2)
 
-with f the agency's own algorithm. Only t1 and t2 are published; the noisy counts behind them are summed out exactly, as
-latents of a chain they would freeze it.
+with f the agency's own algorithm. Only t1 and t2 are published. The noisy counts behind them are summed out exactly: a
+Markov chain that had them as latents could not move.
 
 References
 ----------
@@ -29,12 +29,12 @@ from adversary.privacy.mechanisms import Mechanism
 
 
 def released_adjusted(plan: Plan, rule: Postprocessing) -> None:
-    """Published numbers of the counts of the model in context: t2, then t1.
+    """Add the published counts t2, then t1, to the model in context.
 
     Parameters
     ----------
-    plan : of two levels
-    rule : its algorithm; draws run it on drawn noise, the density is `Postprocessing.log_prob`
+    plan : plan with two levels, whose counts ``count[level]`` are in the model
+    rule : the adjustment; draws run it on drawn noise, the density is `Postprocessing.log_prob`
     """
     lower, higher = plan.levels
     model = pm.modelcontext(None)
@@ -56,14 +56,14 @@ def released_adjusted(plan: Plan, rule: Postprocessing) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Adjusted:
-    """Law of the unit's published count given the true counts and the parent's published count."""
+    """Distribution of a unit's published count given the true counts and the parent's published count."""
 
     postprocessing: Postprocessing
     mechanism: Mechanism
     siblings: int
 
     def log_prob(self, release: Floats, own: Floats, others: Floats, parent: Floats) -> Floats:
-        """That of the algorithm; minus infinity where some number is no count."""
+        """Log probability of the published count; minus infinity for negative true counts of others or parents."""
         possible = (others >= 0) & (parent >= 0)
         log_p = self.postprocessing.log_prob(
             release, np.maximum(parent, 0), own, np.maximum(others, 0), self.mechanism, self.siblings
@@ -71,7 +71,7 @@ class _Adjusted:
         return np.where(possible, log_p, -np.inf)
 
     def random(self, own: Any, others: Any, parent: Any, rng: Seed = None, size: Any = None) -> Any:
-        """The algorithm run on drawn noise."""
+        """Draw of the published count: the algorithm applied to drawn noise."""
         generator = np.random.default_rng(rng)
         shape = np.broadcast_shapes(np.shape(own), np.shape(others), np.shape(parent)) if size is None else tuple(size)
         own, others, parent = (np.broadcast_to(x, shape) for x in (own, others, parent))

@@ -1,7 +1,7 @@
-"""From a belief to the law of other people's counts in a PyMC model: PyMC's own where it has one, otherwise a table.
+"""PyMC distributions of other people's counts under a belief: PyMC's own distribution if it has one, otherwise a table.
 
-Counts of other people are the latents, never the totals: a flat law of the others on {0, ..., U} tends to the improper
-flat law of the total as U grows, whatever lies inside.
+Counts of other people are the latents, not the totals: a uniform distribution of the others on {0, ..., U} tends to the
+improper flat distribution of the total as U grows, for any count inside.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from adversary.adversaries.beliefs import Belief, BetaBinomial, GammaPoisson, Ot
 from adversary.models.noise import draws_of, float64
 
 LARGEST_TABLE = 20_000_000
-"""Entries of a belief's table beyond which the model is refused."""
+"""Number of entries of a belief's table above which the model is refused."""
 
 Upper = int | Mapping[str, int] | None
 Dims = tuple[str, ...] | None
@@ -33,7 +33,7 @@ Dims = tuple[str, ...] | None
 
 @dataclass(frozen=True)
 class Count:
-    """A count in the graph, the range it can take, and its dims."""
+    """A count as a tensor, with its smallest and largest value and its dims."""
 
     value: TensorVariable
     low: int
@@ -44,24 +44,24 @@ class Count:
         return Count(self.value + other.value, self.low + other.low, self.high + other.high, other.dims)
 
     def total(self) -> Count:
-        """Over its first dim."""
+        """Sum of the count over its first dim."""
         size = len(pm.modelcontext(None).coords[(self.dims or ())[0]])
         return Count(self.value.sum(axis=0), size * self.low, size * self.high, (self.dims or ())[1:] or None)
 
     def named(self, name: str) -> Count:
-        """The count as a variable of the model."""
+        """The count as a named Deterministic of the model."""
         return replace(self, value=pm.Deterministic(name, self.value, dims=self.dims))
 
 
 @dataclass(frozen=True)
 class Limit:
-    """Cut of unbounded laws of the others; `largest` is the largest possible count at the lowest level."""
+    """Truncation of unbounded beliefs; `largest` is the largest possible count at the lowest level."""
 
     upper: Upper
     largest: int
 
     def width(self, level: str) -> int:
-        """Largest number of others at a level; ValueError where nobody gave a limit."""
+        """Largest number of others at a level; ValueError if no limit was given."""
         total = self.upper.get(level) if isinstance(self.upper, Mapping) else self.upper
         if total is None:
             raise ValueError(
@@ -74,23 +74,23 @@ class Limit:
         return total - self.largest
 
     def at_least(self, level: str, high: int) -> int:
-        """`high`, or as far as the limit where there is one."""
+        """The larger of `high` and the limit, if there is one."""
         given = self.upper is not None and (not isinstance(self.upper, Mapping) or level in self.upper)
         return max(high, self.width(level)) if given else high
 
 
 @dataclass(frozen=True)
 class OthersOfLevel:
-    """Everybody outside the target's unit at one level, given the count inside.
+    """Count of the people outside the target's unit at one level, given the count inside.
 
     Parameters
     ----------
-    level : the level
-    name : of the variable
-    beliefs : one per cell
-    inside : the count inside
-    limit : where unbounded laws are cut
-    dims : of the count, ("cell",) with two cells
+    level : name of the level
+    name : name of the variable
+    beliefs : beliefs, one per cell
+    inside : count inside the unit
+    limit : truncation of unbounded beliefs
+    dims : dims of the count, ("cell",) with two cells
     rates : whether unknown rates are latents
     """
 
@@ -103,7 +103,7 @@ class OthersOfLevel:
     rates: bool = False
 
     def counted(self) -> Count:
-        """Their count: a latent, or where the adversary is certain none."""
+        """Count of the others: a latent, or a fixed number if the adversary is certain of it."""
         if all(belief.known_count is not None or belief.known_total is not None for belief in self.beliefs):
             return _no_latent(self)
         alike = len({type(belief) for belief in self.beliefs}) == 1
@@ -116,14 +116,14 @@ class OthersOfLevel:
 
     @property
     def each(self) -> bool:
-        """True where the beliefs are about every sibling of the unit below."""
+        """True if the beliefs are about each sibling of the unit below separately."""
         about = [belief.each is not None for belief in self.beliefs]
         if any(about) and not all(about):
             raise ValueError(f"level {self.level!r}: siblings are read one by one in every cell or in none")
         return all(about)
 
     def siblings(self, below: str) -> Count:
-        """One count for each sibling of the unit below."""
+        """Counts of the siblings of the unit below, one per sibling."""
         each, dims = [belief.each for belief in self.beliefs], (f"sibling of {below}", *(self.dims or ()))
         pm.modelcontext(None).add_coord(dims[0], range(each[0].count))
         laws = [Uniform() if one.law is None else one.one for one in each]
@@ -131,15 +131,15 @@ class OthersOfLevel:
         return one.counted()
 
     def fields(self, *names: str) -> list[NDArray[np.float64]]:
-        """Parameters of the beliefs, each one number or one per cell."""
+        """Parameters of the beliefs by name, each a number or an array (cell,)."""
         return [_per_cell([getattr(belief, name) for belief in self.beliefs]) for name in names]
 
     def drawn(self, law: Any, high: int, *parameters: Any, **named: Any) -> Count:
-        """A count with one of PyMC's laws, which has no value above `high`."""
+        """Count with a PyMC distribution whose largest value is `high`."""
         return Count(law(self.name, *parameters, **named, dims=self.dims), 0, high, self.dims)
 
     def cut(self, law: TensorVariable) -> Count:
-        """A count with a law of PyMC's that has no largest value, cut where less than 1e-18 is left."""
+        """Count with an unbounded PyMC distribution, truncated where less than 1e-18 of the mass is left."""
         high = self.limit.at_least(self.level, max(_largest_count(belief) for belief in self.beliefs))
         return self.drawn(pm.Truncated, high, law, upper=np.float64(high))
 
@@ -152,7 +152,7 @@ def _per_cell(values: Sequence[Any]) -> NDArray[np.float64]:
 
 
 def _largest_count(belief: Belief) -> int:
-    """Largest count outside that is worth a look."""
+    """Largest count of others with non-negligible mass."""
     bulk = belief.window(0)
     assert bulk is not None
     return bulk[1]
@@ -160,7 +160,7 @@ def _largest_count(belief: Belief) -> int:
 
 @singledispatch
 def count_law(belief: Belief, others: OthersOfLevel) -> Count:
-    """The others under beliefs of one kind: an implementation for each kind that PyMC has a law for."""
+    """Count of the others under beliefs of one type; register one function per belief with a PyMC distribution."""
     del belief
     return tabulated_count(others)
 
@@ -171,7 +171,8 @@ def _(belief: Uniform, others: OthersOfLevel) -> Count:
         width = others.limit.width(others.level)
         return others.drawn(pm.DiscreteUniform, width, np.int64(0), np.int64(width))
     if any(one.flat for one in others.beliefs) or (upper := others.fields("upper")[0]).min() < others.inside.high:
-        return tabulated_count(others)  # a count inside that is not possible has no law of the others
+        # If a count inside exceeds `upper`, the uniform distribution of the others would be empty: a table excludes it.
+        return tabulated_count(others)
     rest = upper.astype(np.int64) - others.inside.value
     return others.drawn(pm.DiscreteUniform, int(upper.max()) - others.inside.low, np.int64(0), rest)
 
@@ -215,17 +216,17 @@ _SCIPY: dict[str, Callable[..., Count]] = {
     "nbinom": lambda others, n, p: others.cut(pm.NegativeBinomial.dist(n=n, p=p)),
     "geom": lambda others, p: others.cut(pm.Geometric.dist(p)),
 }
-"""PyMC's law for a law of scipy's, by its name."""
+"""PyMC distributions by the name of the equivalent scipy distribution."""
 
 
 @singledispatch
 def given_rate(belief: Belief, others: OthersOfLevel) -> Count:
-    """The others given their rate, a latent of its own: one implementation for each kind of belief that has a rate."""
+    """Count of the others given a latent rate; register one function per belief that has a rate."""
     raise TypeError(f"{belief!r} has no rate")
 
 
 def has_rate(belief: Belief) -> bool:
-    """True where a belief is about an unknown rate."""
+    """True if a belief is about an unknown rate."""
     return given_rate.dispatch(type(belief)) is not given_rate.dispatch(object)
 
 
@@ -243,7 +244,7 @@ def _(belief: BetaBinomial, others: OthersOfLevel) -> Count:
 
 
 def _no_latent(others: OthersOfLevel) -> Count:
-    """No latent: the adversary is sure of the others (`Known`) or of the total (`Point`)."""
+    """Count without a latent: the adversary is certain of the others (`Known`) or of the total (`Point`)."""
     beliefs, inside = others.beliefs, others.inside
     sure = np.array([belief.known_total is not None for belief in beliefs])
     number = np.array([b.known_count if b.known_total is None else b.known_total for b in beliefs])
@@ -257,7 +258,7 @@ def _no_latent(others: OthersOfLevel) -> Count:
 
 
 def tabulated_count(others: OthersOfLevel) -> Count:
-    """Any belief, through its log probabilities: a row for every count inside, or one row where that is irrelevant."""
+    """Count under any belief, by a table of log probabilities: a row per count inside, or one row if independent."""
     level, beliefs, inside, dims = others.level, others.beliefs, others.inside, others.dims
     alike = all(belief.independent for belief in beliefs)
     rows = np.arange(inside.low, (inside.low if alike else inside.high) + 1)
@@ -320,19 +321,19 @@ def _tabulated(rng: Any, log_table: Any, row: int, start: int) -> int:
 
 
 class Tabulated(Discrete):
-    r"""A count with :math:`\log P(k) = t_{r, k - s}` for k = s, s + 1, ..., s + n - 1: row r of a fixed table.
+    r"""Count with :math:`\log P(k) = t_{r, k - s}` for k = s, s + 1, ..., s + n - 1: row r of a fixed table.
 
-    Rows are taken as they are, so a row of minus infinities excludes its r, and rows of an improper law may have
-    different masses; draws normalise each row.
+    Rows are not normalised: a row of minus infinities excludes its r, and rows of an improper belief may have different
+    masses. Draws normalise each row.
 
     Parameters
     ----------
     log_table : array_like, shape (rows, n)
         Log probabilities (nats).
     row : tensor_like of int
-        The row r; outside 0..rows-1 nothing is possible.
+        The row r; outside 0, ..., rows - 1 every count has probability zero.
     start : int
-        The first count s.
+        The first count s (people).
     """
 
     rv_op = TabulatedRV()

@@ -1,4 +1,4 @@
-r"""The generative story of noisy nested counts as a PyMC model, its release left free.
+r"""Generative PyMC model of noisy nested counts, its release left free.
 
 .. math::
    \text{in} &\sim \text{Bernoulli}(p), \qquad k_0 = \text{out or in contribution} \\
@@ -6,8 +6,8 @@ r"""The generative story of noisy nested counts as a PyMC model, its release lef
    \text{noisy}_l &= X_l + \text{noise}_l \\
    \text{sibling sum}_l &= (X_{l+1} - X_l) + \text{sum of } d_l \text{ noises of level } l
 
-or, where siblings are read one by one, :math:`\text{sibling}_{l,i} = Y_{l,i} + \text{noise}_{l,i}` with
-:math:`X_{l+1} = X_l + \sum_i Y_{l,i}`. One story serves prior prediction, calibration, `pm.observe`, `pm.do`,
+or, if siblings are read one by one, :math:`\text{sibling}_{l,i} = Y_{l,i} + \text{noise}_{l,i}` with
+:math:`X_{l+1} = X_l + \sum_i Y_{l,i}`. The same model serves prior prediction, calibration, `pm.observe`, `pm.do`,
 enumeration and sampling.
 
 References
@@ -32,27 +32,31 @@ from .belief_laws import Count, Limit, OthersOfLevel, Upper, has_rate
 def hierarchical_counts(
     plan: Plan, adversary: Adversary, upper: Upper = None, *, individually: bool = False, rates: bool = False
 ) -> pm.Model:
-    """Published counts around one target, as an adversary sees them (see the module for the equations).
+    """PyMC model of a plan's published counts around one target, with an adversary's prior.
+
+    The equations are those of the module: ``in`` ~ Bernoulli(prior); the count of each level is that of the level below
+    plus others from the belief; every published number is a count plus noise.
 
     Parameters
     ----------
     plan : Plan
-        Levels, lowest first; one without siblings holds the same people as the next and has no sibling sum. With two
-        cells, variables have dim ``cell``: the target counts in cell 0 if in, in cell 1 if out. Numbers may be changed
-        after the noise: clamped or rounded one by one, or made to add up.
+        Levels, lowest first. A level without siblings has the same people as the next and no sibling sum. With two
+        cells, variables have dim ``cell``: the target counts in cell 0 if in, in cell 1 if out. Postprocessing may
+        clamp or round numbers one by one, or adjust them to add up.
     adversary : Adversary
-        Prior, hypotheses, beliefs. What "in" means is its `attack`: see `adversary.attacks`.
+        Prior, hypotheses, beliefs. Its `attack` defines the meaning of "in": see `adversary.attacks`.
     upper : int or mapping of level name to int, optional
-        Largest total to consider where a belief is improper. The others of such a level (each sibling, under a flat
-        `Each` read individually) are flat on {0, ..., upper - c}, c the largest possible count at the lowest level; the
-        answer is that of the improper belief once `upper` is beyond anything the releases support. Unbounded proper
-        beliefs reach at least as far, otherwise until less than 1e-18 of their mass is left.
+        Largest total (people) considered under an improper belief. The others of such a level (each sibling, under a
+        flat `Each` read individually) are uniform on {0, ..., upper - c}, c the largest possible count at the lowest
+        level. The posterior equals that of the improper belief once `upper` is beyond the range that the releases
+        support. Unbounded proper beliefs are truncated where less than 1e-18 of their mass is left, but not below
+        `upper`.
     individually : bool
-        Whether siblings under an `Each` belief are released one by one instead of as their sum, as they always are
-        where clamped or rounded numbers have no sum. Every sibling's count is then a latent: for few siblings.
+        Whether siblings under an `Each` belief are released one by one instead of as their sum. Clamped or rounded
+        numbers, which have no sum, always are. Every sibling's count is then a latent, so use it for few siblings.
     rates : bool
-        Whether rates of `GammaPoisson` (mean per unit of exposure) and `BetaBinomial` beliefs (each person's chance)
-        are latents instead of being integrated out.
+        Whether rates of `GammaPoisson` (mean per unit of exposure) and `BetaBinomial` beliefs (each person's
+        probability) are latents instead of being integrated out.
 
     Returns
     -------
@@ -65,7 +69,8 @@ def hierarchical_counts(
     Raises
     ------
     ValueError
-        An improper belief without `upper`; one that excludes every count inside; options that no belief can meet.
+        An improper belief without `upper`, a belief that excludes every count inside, or an option without a belief
+        that it applies to.
 
     Examples
     --------
@@ -115,29 +120,32 @@ def hierarchical_counts(
 
 
 def _must_be_apart(plan: Plan) -> bool:
-    """True where siblings publish clamped or rounded numbers, which have no sum."""
+    """True if siblings publish clamped or rounded numbers, which cannot be summed."""
     sums = [plan.sibling_noise(i) for i, level in enumerate(plan.levels) if level.siblings]
     return plan.postprocessing is None and None in sums
 
 
 def membership(plan: Plan, adversary: Adversary, upper: Upper = None) -> pm.Model:
-    """One published level, is the target in the cell? `hierarchical_counts` of a plan with exactly one level.
+    """PyMC model of the target's membership in one published count: `hierarchical_counts` for a plan with one level.
 
     Parameters
     ----------
     plan : Plan
+        Plan with exactly one level.
     adversary : Adversary
+        Prior, hypotheses and belief about the others.
     upper : int, optional
+        Largest total (people) considered under an improper belief.
 
     Returns
     -------
     pymc.Model
-        As of `hierarchical_counts`.
+        As in `hierarchical_counts`.
 
     Raises
     ------
     ValueError
-        A plan of several levels.
+        The plan has several levels.
 
     Examples
     --------

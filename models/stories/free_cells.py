@@ -1,7 +1,7 @@
-"""The free cells of a table with known margins, as one discrete vector of a PyMC model.
+"""Free cells of a table with known margins, as one discrete vector of a PyMC model.
 
-All rows but the last and all columns but the last are free; the margins settle the rest, so no draw and no step ever
-leaves them. A table with a negative cell has probability zero.
+The cells of all rows but the last and all columns but the last are free; the margins determine the others. So every
+draw and every step satisfies the margins. A table with a negative cell has probability zero.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from adversary.adversaries.known_totals import TablePrior, cell_bounds, conformi
 from adversary.models.noise import draws_of, float64
 
 LARGEST_DRAWN = 200_000
-"""Tables beyond which only the uniform law over databases is drawn from."""
+"""Number of tables above which prior draws need a uniform distribution over databases."""
 
 TOO_MANY = (
     f"more than {LARGEST_DRAWN} tables have these margins: too many to draw from before a release, unless every "
@@ -30,10 +30,10 @@ TOO_MANY = (
 
 
 def completed_table(free: Any, rows: Any, columns: Any) -> TensorVariable:
-    """The table (r, c) of free cells ((r - 1)(c - 1),), row by row, in a graph.
+    """Graph of the full table (r, c) from its free cells ((r - 1)(c - 1),), row by row.
 
-    Every free cell is in one move: +1 there and in the last corner, -1 at the end of its row and of its column. A sum
-    of products, so that batches of it stay known to broadcast.
+    Every free cell has one move: +1 there and in the last corner, -1 at the end of its row and of its column. The table
+    is written as a sum of products, because PyTensor then knows which batch axes broadcast.
     """
     r, c = rows.type.shape[0], columns.type.shape[0]
     moves = np.einsum("ai,bj->abij", _differences(r), _differences(c)).reshape(-1, r, c)
@@ -44,7 +44,7 @@ def completed_table(free: Any, rows: Any, columns: Any) -> TensorVariable:
 
 
 def _differences(size: int) -> NDArray[np.int64]:
-    """Rows e_a - e_last for every a but the last."""
+    """Rows e_a - e_last, for every a but the last."""
     difference = np.eye(size, dtype=np.int64)[:-1]
     difference[:, -1] = -1
     return difference
@@ -95,7 +95,7 @@ class FreeCellsRV(RandomVariable):
 def _free_cells(
     rng: Any, rows: Any, columns: Any, terms: Any, log_total: float, uniform: int, listed: Any, cumulative: Any
 ) -> Any:
-    """A listed table; or, where databases are alike, the table of one whose records are paired at random."""
+    """Draw a listed table; under a uniform prior over databases, pair the records' two features at random."""
     if uniform:
         paired, table = np.repeat(np.arange(columns.size), columns), np.zeros((rows.size, columns.size), dtype=np.int64)
         rng.shuffle(paired)
@@ -116,14 +116,14 @@ class FreeCells(Discrete):
     Parameters
     ----------
     prior : TablePrior
-        Its terms :math:`t_{ij}`; :math:`x \log \pi_{ij} - \log x!` for independent records.
+        Prior with the terms :math:`t_{ij}`; :math:`x \log \pi_{ij} - \log x!` for independent records.
     rows, columns : array_like of int
-        Margins, at least two of each.
+        Margins (people), at least two of each.
 
     Notes
     -----
-    Normalised where the tables can be listed or every database is equally likely; otherwise Z is taken as 1, so that
-    the log evidence is known up to a constant, and nothing can be drawn before a release.
+    The distribution is normalised if the tables can be listed or every database is equally likely. Otherwise Z is set
+    to 1: the log evidence is then known up to a constant, and prior draws are refused.
     """
 
     rv_op = FreeCellsRV()

@@ -1,4 +1,4 @@
-r"""A table of counts with known margins and its noisy release as a PyMC model, the release left free.
+r"""PyMC model of a table of counts with known margins and its noisy release, the release left free.
 
 .. math::
    \text{free cells} \mid \text{margins} &\sim \exp \Big( \sum_{ij} t_{ij}(x_{ij}) \Big), \qquad
@@ -6,8 +6,8 @@ r"""A table of counts with known margins and its noisy release as a PyMC model, 
    \text{noisy} \mid x &\sim \text{the mechanism}, \qquad
    \text{in} \mid x \sim \operatorname{Bernoulli}\big( (x_{jk} - \text{known}_{jk}) / n \big)
 
-The margins hold exactly in every state: no penalty, no rejection. Small tables are enumerated, large ones sampled with
-`MarginGibbs`; `adversary.known_totals.table_posterior` gives the same posterior without PyMC.
+The margins hold exactly in every state, without penalty or rejection. Small tables are enumerated, large ones sampled
+by `MarginGibbs`; `adversary.known_totals.table_posterior` gives the same posterior without PyMC.
 
 References
 ----------
@@ -42,40 +42,40 @@ def invariants(
     target: tuple[int, int] | None = None,
     released: ArrayLike | None = None,
 ) -> pm.Model:
-    """A noisy table whose margins were published exactly.
+    """PyMC model of a noisy table whose margins were published exactly.
 
     Parameters
     ----------
     margins : Margins of two features, or (row totals, column totals)
-        At least two rows and two columns.
+        Exact margins (people), at least two rows and two columns.
     mechanism : Mechanism or VectorNoise (`KNorm`, `SpanGaussian`)
-        The noise of each cell, or of all cells together.
+        Noise of each cell, or joint noise of all cells.
     prior : TablePrior or array_like (rows, columns), optional
-        Or the probabilities of the cells for independent records; every cell alike unless given.
+        Prior of the table, or cell probabilities of independent records; default: equal probabilities.
     known : array_like (rows, columns), optional
-        Table of the records the reader knows already.
+        Table of the records that the adversary knows already.
     target : (row, column), optional
-        Adds ``in``: whether one record, not a known one, is in this cell.
+        Adds ``in``: 1 if a given record, not a known one, is in this cell.
     released : array_like (rows, columns), optional
-        A published table, to be observed; ``noisy`` is left free unless given.
+        A published table, to be observed; default: ``noisy`` is left free.
 
     Returns
     -------
     pymc.Model
-        Free: ``free_cells``, of the unknown records, all rows and columns but the last; ``noisy``, dims (row, column);
-        ``in`` if there is a target. Deterministic: ``table``, known records included, dims (row, column).
+        Free: ``free_cells``, counts of the unknown records in all rows and columns but the last; ``noisy``, dims (row,
+        column); ``in`` if there is a target. Deterministic: ``table``, including known records, dims (row, column).
 
     Raises
     ------
     ValueError
-        A table that its margins settle, a target outside it, released fractions of whole noise.
+        The margins determine the table, the target is outside it, or `released` has fractions under integer noise.
     TypeError
-        A mechanism of neither kind.
+        `mechanism` is neither a Mechanism nor a VectorNoise.
 
     Notes
     -----
-    Too large to enumerate, sample it with ``pm.sample(step=MarginGibbs())``: a step that changes one free cell at a
-    time need not reach every table, and no diagnostic shows that.
+    Sample a table that is too large to enumerate with ``pm.sample(step=MarginGibbs())``. A step that changes one free
+    cell at a time may not reach every table, and no diagnostic shows that.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def invariants(
 
 
 def _as_released(model: pm.Model, released: ArrayLike) -> Any:
-    """The published table in the type of the variable; fractions are refused where the noise is whole."""
+    """The published table in the dtype of the variable; fractions are refused under integer noise."""
     values = np.asarray(released)
     return check_whole("released", values) if model["noisy"].dtype.startswith("int") else values.astype(np.float64)
 

@@ -1,11 +1,11 @@
-r"""The actual and the counterfactual world of one record as PyMC models, their release left free.
+r"""PyMC models of the actual and the counterfactual world of one record, their release left free.
 
 .. math::
    d &\sim \pi(d), \qquad r \mid d \sim \pi(r \mid d), \qquad s \mid d \sim \pi(r \mid d) \text{ independently of } r \\
    \text{noisy} &= a(d, r) + \text{noise in the actual world}, \qquad a(d, s) + \text{noise in the other}
 
-The record r is inferred; in the counterfactual world its copy s is what the mechanism was given, so the release says no
-more about r than everyone else's records d do.
+The record r is inferred. In the counterfactual world the mechanism receives a copy s in place of r, so the release
+depends on r only through the other records d.
 
 References
 ----------
@@ -30,18 +30,19 @@ from adversary.privacy.mechanisms import Mechanism
 
 
 def actual_world(prior_rest: Any, prior_record: Any, mechanism: Mechanism, answers: Any) -> pm.Model:
-    """The release is made from the target's own record.
+    """PyMC model of the actual world: the release is computed from the target's own record.
 
     Parameters
     ----------
     prior_rest : array_like (rest,)
-        pi(d); 1.0 if everyone else's records are known.
+        Prior pi(d) of the other records; 1.0 if they are known.
     prior_record : array_like ([rest,] record)
-        pi(r | d).
+        Prior pi(r | d) of the target's record.
     mechanism : Mechanism
         Noise of each answer.
     answers : array_like of int ([rest,] record)
-        a(d, r); further dims of a DataArray (queries, cells) carry independent noises and become dims of the release.
+        Exact answers a(d, r); further dims of a DataArray (queries, cells) get independent noise and become dims of the
+        release.
 
     Returns
     -------
@@ -51,7 +52,7 @@ def actual_world(prior_rest: Any, prior_record: Any, mechanism: Mechanism, answe
     Raises
     ------
     ValueError
-        Priors that are no probabilities, answers that are not whole, labels that do not agree.
+        Priors that are not probabilities, answers that are not whole numbers, or labels that do not agree.
 
     Examples
     --------
@@ -70,7 +71,9 @@ def actual_world(prior_rest: Any, prior_record: Any, mechanism: Mechanism, answe
 def counterfactual_world(
     prior_rest: Any, prior_record: Any, mechanism: Mechanism, answers: Any, *, default: Any = None, dropped: Any = None
 ) -> pm.Model:
-    """The release is made from another record: a copy drawn as the target's was, given everyone else's.
+    """PyMC model of the counterfactual world: the release is computed from a copy in place of the target's record.
+
+    The copy is drawn from the same prior, given the other records, and independently of the target's record.
 
     Parameters
     ----------
@@ -79,17 +82,17 @@ def counterfactual_world(
     default : optional
         Label (or position) of a fixed record to use instead of a copy.
     dropped : array_like of int ([rest]), optional
-        Answers without the target's record to use instead, with the dims of the queries.
+        Answers without the target's record, with the dims of the queries, to use instead of a copy.
 
     Returns
     -------
     pymc.Model
-        As in `actual_world`, and where it is drawn the free ``copy``.
+        As in `actual_world`, with the free variable ``copy`` if one is drawn.
 
     Raises
     ------
     ValueError
-        As in `actual_world`; `default` and `dropped` together.
+        As in `actual_world`, or `default` and `dropped` are both given.
 
     Examples
     --------
@@ -113,14 +116,14 @@ def counterfactual_world(
 
 
 def _looked_up(table: Any, *positions: TensorVariable) -> TensorVariable:
-    """Entries of a table; the nearest ones at positions outside, which step methods propose and no law allows."""
+    """Entries of a table at positions, clipped to its ends: step methods may propose impossible positions outside."""
     inside = [pt.clip(k, np.int64(0), np.int64(n - 1)) for k, n in zip(positions, table.shape, strict=False)]
     return pt.constant(table)[tuple(inside)]
 
 
 @dataclass(frozen=True)
 class _Story:
-    """Priors (rest,) and (rest, record), and whole answers (rest, record, ...)."""
+    """Priors (rest,) and (rest, record), and integer answers (rest, record, ...)."""
 
     rest: Any
     record: Any
@@ -149,7 +152,7 @@ class _Story:
         return rest, pm.Categorical("record", p=_looked_up(self.record, rest))
 
     def answers_without(self, dropped: Any) -> xr.DataArray:
-        """Answers without the record, dims (rest, ...)."""
+        """Answers without the target's record, dims (rest, ...)."""
         values = labelled_array("dropped", dropped, ("rest",))
         table = (xr.zeros_like(self.answers.isel(record=0, drop=True)) + values).transpose("rest", *self.queries)
         return table.copy(data=check_whole("dropped", table.values))

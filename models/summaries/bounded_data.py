@@ -1,4 +1,4 @@
-r"""Mean and variance of data in a public interval, from noisy statistics: the analyst's model, its release left free.
+r"""PyMC model of the mean and variance of data in a public interval, from noisy statistics left free.
 
 .. math::
    (\mu, \sigma^2) &\sim \text{prior, where } \sigma^2 \le (\mu - a)(b - \mu) \\
@@ -6,11 +6,12 @@ r"""Mean and variance of data in a public interval, from noisy statistics: the a
    S^2 \mid \sigma^2 \sim \text{Gamma}\big(\tfrac{n-1}{2}, \tfrac{n-1}{2 \sigma^2}\big) \\
    \text{noisy[mean]} &= \bar Y + \text{noise}, \qquad \text{noisy[variance]} = S^2 + \text{noise}
 
-Constrained, the statistics are those of n values in the interval: :math:`0 \le \bar Y \le 1` and
-:math:`S^2 \le \frac{n}{n-1} \bar Y (1 - \bar Y)` on the unit scale. Given that event (``feasibility="event"``) a
-potential is the log chance of it; in a law truncated to it ("normalised") that chance is divided by
-:math:`C(\mu, \sigma^2)`, its average. So a model draws its own prior exactly by rejection, as `calibrate` does:
-`pm.sample_prior_predictive` ignores potentials.
+With constraints, the statistics are those of n values in the interval: :math:`0 \le \bar Y \le 1` and
+:math:`S^2 \le \frac{n}{n-1} \bar Y (1 - \bar Y)` on the unit scale. With ``feasibility="event"`` the model conditions
+on this event: a potential is the log probability of the event given the release. With "normalised" the distribution of
+the statistics is truncated to the event: that probability is divided by :math:`C(\mu, \sigma^2)`, its average.
+Potentials are log probabilities, so `calibrate` draws the prior exactly by rejection; `pm.sample_prior_predictive`
+ignores potentials.
 
 References
 ----------
@@ -34,14 +35,14 @@ from .density_operations import gamma_laplace, log_feasible, log_gammainc, log_n
 from .public_data import PublicData, parameters
 
 LEAST_MASS = np.float64(0.25)
-"""Below the chance that the statistics are feasible, wherever mean and variance are."""
+"""Lower bound on the probability that the statistics are feasible, over all means and variances."""
 
 _ZERO, _ONE, _TWO = np.float64(0.0), np.float64(1.0), np.float64(2.0)
 
 
 @dataclass(frozen=True)
 class DataStatistics:
-    """Mean and variance of n values in [0, 1] with these parameters, and the rates of the noise of both, or None."""
+    """Parameters of the exact mean and variance of n values in [0, 1], and the Laplace rates of their noise or None."""
 
     n: TensorVariable
     mu: TensorVariable
@@ -51,20 +52,20 @@ class DataStatistics:
 
     @property
     def alpha(self) -> TensorVariable:
-        """(n - 1) / 2."""
+        """Shape (n - 1) / 2 of the gamma distribution of S^2."""
         return (self.n - _ONE) / _TWO
 
     @property
     def spread(self) -> TensorVariable:
-        """sigma^2 / n."""
+        """Variance sigma^2 / n of the sample mean."""
         return self.sigma2 / self.n
 
     def largest(self, y: Any) -> TensorVariable:
-        """u(y), never quite 0."""
+        """Largest sample variance u(y) = n / (n - 1) y (1 - y), at least 1e-100 so that its log is finite."""
         return pt.maximum(self.n / (self.n - _ONE) * y * (_ONE - y), np.float64(1e-100))
 
     def log_feasible(self, mean: TensorVariable | None, variance: TensorVariable | None) -> TensorVariable:
-        """Log density of the noisy statistics that are released and of feasible exact ones."""
+        """Log density of the released noisy statistics jointly with the event that the exact ones are feasible."""
         released = [(r, y) for r, y in ((self.rate1, mean), (self.rate2, variance)) if y is not None]
         constant = sum((pt.log(rate / _TWO) for rate, _ in released), start=_ZERO)
         rate1, seen1 = (_ZERO, _ZERO) if mean is None else (self.rate1, mean)
@@ -72,7 +73,7 @@ class DataStatistics:
         return constant + log_feasible(self.n, self.mu, self.sigma2, rate1, rate2, seen1, seen2)
 
     def log_mass(self) -> TensorVariable:
-        """Log of C(mu, sigma2), the chance that the exact statistics are feasible."""
+        """Log of C(mu, sigma2), the probability that the exact statistics are feasible."""
         return self.log_feasible(None, None)
 
 
@@ -80,7 +81,7 @@ _LAWS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "mean": (normal_laplace, lambda mu, variance, size: pm.Normal.dist(mu, pt.sqrt(variance), size=size)),
     "variance": (gamma_laplace, lambda a, sigma2, size: pm.Gamma.dist(a, a / sigma2, size=size)),
 }
-"""Density of each free statistic with noise, by its two parameters and the rate; and its own law without noise."""
+"""Per unconstrained statistic: log density with noise, from two parameters and the rate; and distribution without."""
 
 
 def bounded(
@@ -93,45 +94,46 @@ def bounded(
     cap: float | None = None,
     observed: bool = False,
 ) -> pm.Model:
-    """Posterior of the mean and variance of bounded data, once the release is observed.
+    """PyMC model of the mean and variance of bounded data and of their noisy release.
 
     Parameters
     ----------
     release : BoundedRelease
-        One release: its n, noise and bounds are the model's; its values only set the sampler's coordinates.
+        One release. The model takes n, noise and bounds from it; if the release is left free, its values only set the
+        sampler's coordinates.
     prior : "flat", NormalInverseGamma or callable
-        A callable takes (mu, sigma2), in the units of the data, as PyTensor variables, and returns the log density up
-        to a constant. To draw from such a model it must be at most 0.
+        A callable maps (mu, sigma2), PyTensor variables in the units of the data, to the log density up to a constant.
+        To draw from such a model, the log density must be at most 0.
     constrained : bool
-        Whether parameters and statistics are those of data within the bounds.
+        Whether parameters and statistics are restricted to those of data within the bounds.
     form : "marginal" or "joint"
-        "marginal" has the two parameters only, the statistics integrated out; it needs Laplace noise. "joint" keeps the
-        exact statistics as latents, each a uniform place in its (truncated) law.
+        "marginal" has the two parameters only, with the exact statistics integrated out; it needs Laplace noise.
+        "joint" has the exact statistics as latents, each by its uniform quantile in its (truncated) distribution.
     feasibility : "event" or "normalised"
-        See the module; without constraints it has no meaning.
+        See the module; ignored without constraints.
     cap : float, optional
-        Without constraints, sigma2 is below this, in squared units of the data; `math.inf` for no cap. By default
-        (n - 1) / (2 n epsilon2) on the unit scale where that is above 1/4, as in the thesis, otherwise none.
+        Upper bound on sigma2 without constraints, in squared units of the data; `math.inf` for none. Default:
+        (n - 1) / (2 n epsilon2) on the unit scale if that is above 1/4, as in the thesis, otherwise none.
     observed : bool
-        Whether the release is observed already, its values being the model's data ``released[...]``. So a model is
-        compiled once for many: `pm.set_data`, or nutpie's ``with_data``, moves n, scales, values and prior.
+        Whether the release is observed, with its values as the model's data ``released[...]``. A model can then be
+        compiled once for many releases: `pm.set_data`, or nutpie's ``with_data``, changes n, scales, values and prior.
 
     Returns
     -------
     pymc.Model
-        Free: ``mu``, ``sigma2``, in the joint form ``place[mean]``, ``place[variance]``, and the released
+        Free: ``mu``, ``sigma2``, in the joint form the quantiles ``place[mean]``, ``place[variance]``, and the released
         ``noisy[mean]``, ``noisy[variance]``. Deterministic: ``sigma``, and in the joint form ``sample_mean``,
-        ``sample_variance``. All but the places are in the units of the data. Data: ``n``, ``scale[...]`` (Laplace
-        scale, or standard deviation), ``released[...]``, and the numbers of an informative prior.
+        ``sample_variance``. All but the quantiles are in the units of the data. Data: ``n``, ``scale[...]`` (Laplace
+        scale, or standard deviation), ``released[...]``, and the parameters of an informative prior.
 
     Notes
     -----
-    A free release is observed with ``pm.observe(model, released_statistics(release))``. Bounds, form and cap are fixed
-    once a model is built.
+    Observe a free release with ``pm.observe(model, released_statistics(release))``. Bounds, form and cap are fixed when
+    the model is built.
 
     Raises
     ------
-    ValueError : an improper posterior, several releases, Gaussian noise in the marginal form, an unknown choice
+    ValueError : an improper posterior, several releases, Gaussian noise in the marginal form, or an unknown option
 
     Examples
     --------
@@ -156,7 +158,7 @@ def bounded(
 
 
 def released_statistics(release: BoundedRelease) -> dict[str, float]:
-    """Values of the released variables of `bounded` in one release, for `pm.observe`.
+    """Values of the released variables of `bounded` for `pm.observe`.
 
     Parameters
     ----------
@@ -174,7 +176,7 @@ def released_statistics(release: BoundedRelease) -> dict[str, float]:
 
 
 def _marginal(public: PublicData, statistics: DataStatistics, constrained: bool) -> None:
-    """The released statistics with the exact ones integrated out, and the chance that these were feasible."""
+    """Add the released statistics, with the exact ones integrated out and the log probability of feasibility."""
     low, width = np.float64(public.release.bounds[0]), np.float64(public.release.width)
     own = {
         "mean": (low + width * statistics.mu, width**2 * statistics.spread),
@@ -192,7 +194,7 @@ def _marginal(public: PublicData, statistics: DataStatistics, constrained: bool)
 
 
 def _noisy(public: PublicData, name: str, parameters: tuple[Any, Any]) -> TensorVariable:
-    """A free statistic plus Laplace noise, in the units of the data."""
+    """Unconstrained statistic plus Laplace noise, in the units of the data."""
     density, exact = _LAWS[name]
     return pm.CustomDist(
         f"noisy[{name}]",
@@ -205,7 +207,7 @@ def _noisy(public: PublicData, name: str, parameters: tuple[Any, Any]) -> Tensor
 
 
 def _joint(public: PublicData, statistics: DataStatistics, constrained: bool) -> None:
-    """The exact statistics as places in their laws, and the released ones around them."""
+    """Add the exact statistics, by their quantiles, and the released ones given these."""
     mean, mass = _sample_mean(statistics, constrained)
     variance, rest = _sample_variance(statistics, statistics.largest(mean) if constrained else None)
     if constrained:
@@ -224,7 +226,7 @@ def _joint(public: PublicData, statistics: DataStatistics, constrained: bool) ->
 
 
 def _sample_mean(statistics: DataStatistics, constrained: bool) -> tuple[TensorVariable, TensorVariable]:
-    """The sample mean at a place in its law, truncated to (0, 1), and the log mass there."""
+    """Sample mean at a uniform quantile of its distribution truncated to (0, 1), and the log mass of (0, 1)."""
     place, sd = pm.Uniform("place[mean]", np.float64(0.0), _ONE), pt.sqrt(statistics.spread)
     if not constrained:
         return statistics.mu + sd * _normal_quantile(place), pt.constant(np.float64(0.0))
@@ -239,7 +241,7 @@ def _normal_quantile(p: TensorVariable) -> TensorVariable:
 
 
 def _sample_variance(statistics: DataStatistics, upper: TensorVariable | None) -> tuple[TensorVariable, TensorVariable]:
-    """The sample variance at a place in its law, truncated to (0, upper), and the log mass there."""
+    """Sample variance at a uniform quantile of its distribution truncated to (0, upper), and the log mass of that."""
     place, k = pm.Uniform("place[variance]", np.float64(0.0), _ONE), statistics.alpha
     if upper is None:
         return statistics.sigma2 / k * pt.gammaincinv(k, place), pt.constant(np.float64(0.0))
@@ -249,7 +251,7 @@ def _sample_variance(statistics: DataStatistics, upper: TensorVariable | None) -
 
 
 def _largest(release: BoundedRelease, constrained: bool, cap: float | None) -> float:
-    """The largest sigma2 on the unit scale."""
+    """Upper bound on sigma2, on the unit scale."""
     if constrained:
         if cap is not None:
             raise ValueError("cap is for constrained=False: constrained, sigma2 is at most (mu - a)(b - mu)")

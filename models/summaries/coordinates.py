@@ -1,11 +1,11 @@
-r"""Coordinates in which a sampler moves: the parameters of bounded data at about unit scale, never outside the region.
+r"""Sampling coordinates of the parameters of bounded data: about unit scale, and always within the feasible region.
 
-The mean is measured from where prior and release put it given :math:`\sigma^2`, in units of its spread there; so the
-narrow end that an informative prior has at small :math:`\sigma^2` is as wide as the rest. Within an interval the
-quantiles of the logistic law stretch that distance to the whole line: far from the ends they leave it as it is, so that
-what is nearly normal stays nearly normal, and an end lies at infinity. An inverse gamma law falls off like
-:math:`e^{-\beta / \sigma^2}`, a wall in :math:`\log \sigma^2` that a step may overshoot; in the root of
-:math:`\beta / \sigma^2` it is the side of a normal law.
+The mean is standardised by its conditional mean and spread given :math:`\sigma^2`, from prior and release. This removes
+the funnel that an informative prior has at small :math:`\sigma^2`. Within an interval, logistic quantiles map the
+standardised mean to the whole line: far from the ends the map is close to the identity, so a nearly normal posterior
+remains nearly normal, and the ends are at infinity. An inverse gamma density falls like :math:`e^{-\beta / \sigma^2}`,
+so steeply in :math:`\log \sigma^2` that a step may overshoot; in the root of :math:`\beta / \sigma^2` it falls like a
+normal density.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ _HALF, _ONE, _TWO, _QUARTER = (np.float64(x) for x in (0.5, 1.0, 2.0, 0.25))
 
 @dataclass(frozen=True)
 class RootUpTo(Transform):
-    r"""Of an inverse gamma variable with scale beta, below top: a root of the precision, its logarithm where small.
+    r"""Transform of an inverse gamma variable with scale beta, bounded above by `top`, to the real line.
 
     .. math:: \sqrt{\beta / x} = \sqrt{\beta / top} + \log(1 + e^{-q})
 
-    beta is the last parameter of the variable.
+    q is close to minus the root of the scaled precision if that is large, and logarithmic near `top`. beta is the last
+    parameter of the variable.
     """
 
     top: float
@@ -36,7 +37,8 @@ class RootUpTo(Transform):
 
     def forward(self, value: Any, *inputs: Any) -> TensorVariable:
         root, least = pt.sqrt(inputs[-1] / value), pt.sqrt(inputs[-1] / np.float64(self.top))
-        return -pt.log(pt.expm1(pt.switch(root > least, root - least, _ONE)))  # of a prior that is cut there
+        # A draw above `top` is rejected by a potential of the model; here it only needs a finite coordinate.
+        return -pt.log(pt.expm1(pt.switch(root > least, root - least, _ONE)))
 
     def backward(self, value: Any, *inputs: Any) -> TensorVariable:
         return inputs[-1] / self._root(value, inputs[-1]) ** 2
@@ -52,7 +54,7 @@ class RootUpTo(Transform):
 def pool_normal(
     n: Any, scale: Any, mean: Any, sigma2: TensorVariable, middle: Any, prior: tuple[Any, Any] | None = None
 ) -> tuple[TensorVariable, TensorVariable]:
-    """Centre and spread of mu given sigma2 by a normal prior (mean, sd), a mean with noise of this scale, or both."""
+    """Centre and spread of mu given sigma2, from a normal prior (mean, sd), a released mean with noise, or both."""
     released = None if scale is None else (mean, pt.sqrt(_TWO * scale**2 + sigma2 / n))
     if prior is None or released is None:
         return prior or released or (middle + pt.zeros_like(sigma2), pt.sqrt(sigma2))
@@ -62,13 +64,13 @@ def pool_normal(
 
 
 class Standardised(Transform):
-    r"""mu = m + s z, z of a real q in (A, B), where :math:`\sigma^2 \le (\mu - a)(b - \mu)`; or z = q, without bounds.
+    r"""Transform mu = m + s z(q), with z in (A, B) where :math:`\sigma^2 \le (\mu - a)(b - \mu)`; z = q without bounds.
 
     .. math:: z = \log \frac{P + Q e^q}{(1 - P) + (1 - Q) e^q}, \qquad P = \frac{1}{1 + e^{-A}}, \;
               Q = \frac{1}{1 + e^{-B}}
 
-    is the quantile, of the logistic law cut to (A, B), at the probability whose logit is q. m, s and sigma2 are the
-    last three parameters of the variable.
+    is the quantile of the logistic distribution truncated to (A, B) at the probability with logit q. m, s and sigma2
+    are the last three parameters of the variable.
     """
 
     name = "standardised"
@@ -100,23 +102,25 @@ class Standardised(Transform):
         return pt.log(s) + _log_gap(low, high) + value - sides
 
     def _ends(self, inputs: Any) -> tuple[Any, Any, Any, Any]:
-        """m, s and the ends of z, between which 0 is."""
-        m, s, sigma2 = [x for x in inputs if isinstance(x, TensorVariable)][-3:]  # a generator comes last
+        """m, s and the ends (A, B) of z; m is clipped to the interval, so that 0 lies between them."""
+        # The last input can be a random generator, which is not a TensorVariable.
+        m, s, sigma2 = [x for x in inputs if isinstance(x, TensorVariable)][-3:]
         if self.bounds is None:
             return m, s, None, None
         start, width = np.float64(self.bounds[0]), np.float64(self.bounds[1] - self.bounds[0])
         half = pt.sqrt(pt.maximum(_QUARTER - sigma2 / width**2, np.float64(1e-300)))
-        near = width * (sigma2 / width**2 / (_HALF + half))  # of the ends: without the cancellation of 1/2 - half
+        # The lower end 1/2 - half, as v / (1/2 + half): without cancellation.
+        near = width * (sigma2 / width**2 / (_HALF + half))
         low, high = start + near, start + width * (_HALF + half)
         m = pt.clip(m, low, high)
         return m, s, (low - m) / s, (high - m) / s
 
 
 def _log_odds(low: Any, high: Any, q: Any, side: Any) -> TensorVariable:
-    """log(A + B e^q) for side -1, log((1 - A) + (1 - B) e^q) for side 1."""
+    """log(P + Q e^q) for side -1, and log((1 - P) + (1 - Q) e^q) for side 1."""
     return pt.logaddexp(-pt.softplus(side * low), q - pt.softplus(side * high))
 
 
 def _log_gap(low: Any, high: Any) -> TensorVariable:
-    """Log of the mass of the logistic law between low and high."""
+    """Log of the logistic mass between low and high."""
     return pt.log1mexp(low - high) - pt.softplus(low) - pt.softplus(-high)

@@ -1,7 +1,7 @@
-"""Densities of noisy statistics as PyTensor operations: one node each, whose further outputs are its derivatives.
+"""PyTensor operations for densities of noisy statistics: one node each, with its derivatives as further outputs.
 
-So a model that holds them compiles in seconds, whatever the work inside. The formulas are in `noisy_densities` and
-`feasible_densities`.
+A model with such nodes compiles in seconds, because their inner work is not part of the graph. The formulas are in
+`noisy_densities` and `feasible_densities`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ROOT = np.sqrt(_TWO)
 
 
 class Sloped(ScalarOp):
-    """A compiled function of `count` numbers: its value, then its derivatives in the inputs at the places `slopes`."""
+    """Scalar operation of a compiled function of `count` numbers: its value, and derivatives in the inputs `slopes`."""
 
     def __init__(self, function: Callable[..., Any], count: int, slopes: tuple[int, ...]) -> None:
         self.function, self.nin, self.nout, self.slopes = function, count, 1 + len(slopes), slopes
@@ -64,28 +64,30 @@ def _value(operation: Any, *inputs: Any) -> TensorVariable:
 
 
 def normal_laplace(y: Any, mu: Any, variance: Any, rate: Any) -> TensorVariable:
-    """Log density at y of a normal variable plus Laplace noise; the rate is data."""
+    """Log density at y of a normal variable plus Laplace noise; no gradient in the rate."""
     return _value(_normal_laplace, y, mu, variance, rate)
 
 
 def gamma_laplace(y: Any, a: Any, sigma2: Any, rate: Any) -> TensorVariable:
-    """Log density at y of a gamma variable of shape a and mean sigma2 plus Laplace noise; shape and rate are data."""
+    """Log density at y of a gamma variable (shape a, mean sigma2) plus Laplace noise; no gradient in a and rate."""
     return _value(_gamma_laplace, y, a, sigma2, rate)
 
 
 def log_gammainc(a: Any, z: Any) -> TensorVariable:
-    """Log P(a, z), z > 0; the shape is data."""
+    """Log P(a, z), z > 0; no gradient in a."""
     return _value(_log_gammainc, a, z)
 
 
 def log_feasible(n: Any, mu: Any, sigma2: Any, rate1: Any, rate2: Any, mean: Any, variance: Any) -> TensorVariable:
-    """Log density of noisy statistics and the event that the exact ones were feasible, without the constants L / 2 of
-    the noise; a rate is 0 where a statistic is not released; n and the rates are data."""
+    """Log joint density of noisy statistics and feasible exact ones, without the constants L / 2 of the noise.
+
+    A rate is 0 if a statistic is not released. There is no gradient in n and the rates.
+    """
     return _value(_log_feasible, n, mu, sigma2, rate1, rate2, mean, variance)
 
 
 def log_ndtr(z: TensorVariable) -> TensorVariable:
-    """Log of the standard normal cdf; each side only sees arguments it is finite for."""
+    """Log of the standard normal cdf; arguments are clipped per branch, so that both branches have finite gradients."""
     low, high = pt.minimum(z, -_ONE), pt.maximum(z, -_ONE)
     tail = pt.log(pt.erfcx(-low / _ROOT) / _TWO) - low**2 / _TWO
     return pt.switch(z < -_ONE, tail, pt.log1p(-pt.erfc(high / _ROOT) / _TWO))

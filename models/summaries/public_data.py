@@ -1,6 +1,6 @@
-"""Public facts about bounded data as data of a PyMC model, and the parameters with their prior.
+"""Public facts about bounded data as `pm.Data` of a model, and the parameters with their prior.
 
-Both are used by `bounded_data`. The sampler moves in their `coordinates`.
+Both are parts of the model of `bounded_data`. The sampling coordinates of the parameters are those of `coordinates`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NEVER = np.float64(-np.inf)
 
 @dataclass(frozen=True)
 class PublicData:
-    """Public facts, as data of the model in context, in the units of the data."""
+    """Public facts (n, noise scales, released values) as `pm.Data` of the model in context, in units of the data."""
 
     release: BoundedRelease
     n: TensorVariable
@@ -56,17 +56,17 @@ class PublicData:
         return width / self.scales[name] if name in self.scales else None
 
     def seen(self, name: str) -> TensorVariable | None:
-        """The released value where it is observed."""
+        """The released value if it is observed, else None."""
         return self.values[name] if self.observed else None
 
     def on_unit(self, name: str, value: TensorVariable) -> TensorVariable:
-        """A mean or a variance, from the units of the data to the unit scale."""
+        """Convert a mean or a variance from the units of the data to the unit scale."""
         low, width = np.float64(self.release.bounds[0]), np.float64(self.release.width)
         return (value - low) / width if name == "mean" else value / width**2
 
     @property
     def middle(self) -> np.float64:
-        """Of the bounds."""
+        """Midpoint of the bounds."""
         return np.float64(sum(self.release.bounds) / 2.0)
 
 
@@ -89,7 +89,7 @@ def parameters(public: PublicData, law: Any, constrained: bool, top: float) -> t
 
 
 def _feasible(public: PublicData) -> tuple[TensorVariable, TensorVariable]:
-    """Flat on all (mu, sigma2) that data within the bounds can have."""
+    """Flat prior on all (mu, sigma2) that are possible for data within the bounds."""
     low, high = (np.float64(end) for end in public.release.bounds)
     inside = Interval(bounds_fn=lambda *_: (pt.constant(low), pt.constant(high)))
     mu = pm.CustomDist(
@@ -99,7 +99,7 @@ def _feasible(public: PublicData) -> tuple[TensorVariable, TensorVariable]:
 
 
 def _flat_prior(public: PublicData, top: float) -> tuple[TensorVariable, TensorVariable]:
-    """Flat on mu, and on sigma2 up to `top`; improper, so that it cannot be drawn from."""
+    """Flat prior on mu, and on sigma2 up to `top`; it is improper and cannot be drawn from."""
     ends = np.float64(0.0), np.float64(top)
     sigma2 = pm.HalfFlat("sigma2") if math.isinf(top) else pm.Uniform("sigma2", *ends)
     place = pool_normal(public.n, public.scales.get("mean"), public.values.get("mean"), sigma2, public.middle)
@@ -119,7 +119,7 @@ def _flat_prior(public: PublicData, top: float) -> tuple[TensorVariable, TensorV
 def _informative(
     public: PublicData, law: NormalInverseGamma, constrained: bool, top: float
 ) -> tuple[TensorVariable, TensorVariable]:
-    """The conjugate prior; the coordinates never leave the region, which a potential marks for draws."""
+    """Conjugate prior. Sampling coordinates respect the feasible region; a potential restricts prior draws to it."""
     mu0, kappa0, nu0, s0 = (_data(name, getattr(law, name)) for name in ("mu0", "kappa0", "nu0", "s0"))
     sigma2 = pm.InverseGamma("sigma2", alpha=nu0 / _TWO, beta=nu0 * s0**2 / _TWO, default_transform=RootUpTo(top))
     prior = mu0, pt.sqrt(sigma2 / kappa0)

@@ -1,12 +1,14 @@
-r"""A simple regression known by noisy sums, record by record: the exact law that a sampler of sums approximates.
+r"""PyMC model of simple regression from noisy sums, with every record a latent.
+
+This is the exact distribution that samplers of the sums approximate.
 
 .. math::
    \sigma^2 &\sim IG(a_0, b_0), \qquad \theta \mid \sigma^2 \sim N(\mu_0, \sigma^2 \Lambda_0^{-1}) \\
    x_i &\sim \text{Beta}(\alpha, \beta), \qquad y_i \mid x_i \sim N(\theta_0 + \theta_1 x_i, \sigma^2) \\
    \text{noisy}_j &= \sum_i t_j(x_i, y_i) + \text{Laplace}(1 / \epsilon)
 
-Constrained, the law of (theta, sigma2) is cut to sigma2 <= 1/4 and the region of coefficients, and that of y_i to
-[0, 1] with its density renormalised: (theta, sigma2) are then parameters of a truncated normal, not moments.
+With constraints, the prior of (theta, sigma2) is truncated to sigma2 <= 1/4 and the region of coefficients, and the
+distribution of y_i to [0, 1], renormalised: (theta, sigma2) are then parameters of a truncated normal, not moments.
 
 References
 ----------
@@ -35,7 +37,7 @@ _LOG_ROOT_TWO_PI = np.float64(0.5 * np.log(2.0 * np.pi))
 
 
 def log_normal_mass(low: Any, high: Any, mu: Any, sigma: Any) -> TensorVariable:
-    """Log of P(low < X < high) for X normal, low < high: relative accuracy in either tail, and a finite gradient."""
+    """Log P(low < X < high) of a normal X, low < high, accurate in both tails and with a finite gradient."""
     centre, sd = float64(mu), float64(sigma)
     left, right = (float64(low) - centre) / sd, (float64(high) - centre) / sd
     turned = left + right > np.float64(0)
@@ -45,17 +47,17 @@ def log_normal_mass(low: Any, high: Any, mu: Any, sigma: Any) -> TensorVariable:
 
 
 class _TruncatedNormalRV(TruncatedNormalRV):
-    """PyMC's, drawn and transformed as it is, with a density of its own."""
+    """PyMC's truncated normal operation, under its own type so that `TruncatedNormalPrior` can define the density."""
 
 
 class TruncatedNormalPrior(pm.TruncatedNormal):
-    """A normal law between `lower` and `upper`; arguments as PyMC's, both bounds given."""
+    """Normal distribution truncated to `lower` and `upper`; arguments as in PyMC, both bounds required."""
 
     rv_op = _TruncatedNormalRV()
 
     @staticmethod
     def logp(value: Any, mu: Any, sigma: Any, lower: Any, upper: Any) -> TensorVariable:
-        """Log density; minus infinity outside."""
+        """Log density; minus infinity outside the bounds."""
         z = (value - mu) / sigma
         half = np.float64(0.5)
         inside = -half * z * z - _LOG_ROOT_TWO_PI - pt.log(sigma) - log_normal_mass(lower, upper, mu, sigma)
@@ -63,7 +65,7 @@ class TruncatedNormalPrior(pm.TruncatedNormal):
 
 
 LARGEST_N = 200
-"""Records up to which every one is a latent."""
+"""Largest number of records: every one is a latent."""
 
 _LARGEST_SIGMA2 = 0.25
 
@@ -76,33 +78,34 @@ def regression(
     *,
     covariate: tuple[float, float] = (1.0, 1.0),
 ) -> pm.Model:
-    """The records behind a release of sums, with the release itself left free.
+    """PyMC model of the records behind a release of noisy sums, the release left free.
 
     Parameters
     ----------
     release : RegressionRelease
-        Its n (at most 200), epsilon and bounds; its numbers go in by ``pm.observe(model, release.observed)``.
+        Release whose n (at most 200), epsilon and bounds the model uses. Observe its values with
+        ``pm.observe(model, release.observed)``.
     prior : RegressionLaw, optional
-        Of (intercept, slope) and sigma2 in the units of the data; unless given, `RegressionLaw()` for rescaled data.
+        Prior of (intercept, slope) and sigma2 in the units of the data; default: `RegressionLaw()` for rescaled data.
     constrained : bool
-        Whether data are in [0, 1]: see the module. If not, y is any number; x is in (0, 1) all the same.
+        Whether y is restricted to [0, 1] after rescaling: see the module. x is in (0, 1) in either case.
     region : "weak" or "tight"
-        Of the coefficients under the constraints: see `feasible_coefficients`.
+        Region of the coefficients under the constraints: see `feasible_coefficients`.
     covariate : (float, float)
-        Parameters of the Beta law of every x; uniform unless given. With little budget it matters.
+        Parameters of the Beta distribution of every x; default: uniform. The choice matters if epsilon is small.
 
     Returns
     -------
     pymc.Model
-        Everything is of the data rescaled to [0, 1]. Free: ``intercept``, ``slope``; ``sigma2``, or, constrained,
-        ``quantile`` with ``sigma2`` computed from it; ``x`` and ``y``, dim ``record``; the release ``noisy[sums]``,
-        dim ``statistic`` (x, xx, y, xy, yy), and ``noisy[moments]``, dim ``moment`` (x, x2, x3, x4). Potential
-        ``region``, constrained: what the cut leaves of the law of the coefficients given sigma2.
+        All variables refer to the data rescaled to [0, 1]. Free: ``intercept``, ``slope``; ``sigma2``, or, with
+        constraints, ``quantile``, from which ``sigma2`` is computed; ``x`` and ``y``, dim ``record``; the release
+        ``noisy[sums]``, dim ``statistic`` (x, xx, y, xy, yy), and ``noisy[moments]``, dim ``moment`` (x, x2, x3, x4).
+        Potential ``region``, with constraints: log mass of the truncated prior of the coefficients given sigma2.
 
     Raises
     ------
     ValueError
-        More than 200 records, an unknown region, parameters of the covariate not positive.
+        More than 200 records, an unknown region, or parameters of the covariate that are not positive.
 
     Examples
     --------
@@ -139,7 +142,7 @@ def _free(law: RegressionLaw) -> tuple[Any, Any, Any]:
 
 
 def _bounded(law: RegressionLaw, tight: bool) -> tuple[Any, Any, Any]:
-    """The joint law cut to the region: each factor is a truncated normal, and the potential holds what that adds."""
+    """Joint prior truncated to the region: factors are truncated normals; a potential removes their normalisation."""
     share = np.float64(gammaincc(law.a0, law.b0 / _LARGEST_SIGMA2))
     if not share > 0.0:
         raise ValueError(f"the prior gives sigma2 <= {_LARGEST_SIGMA2} no mass: a0 = {law.a0:g}, b0 = {law.b0:g}")

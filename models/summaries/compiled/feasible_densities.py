@@ -1,14 +1,14 @@
-r"""Density of both noisy statistics and the event that the exact ones were those of values in the unit interval.
+r"""Joint density of both noisy statistics and the event that the exact ones are feasible for values in [0, 1].
 
 .. math::
    \int_0^1 N(y; \mu, \sigma^2/n) \, e^{-L_1 |Y^* - y|} \int_0^{u(y)} \text{Gamma}(x; \alpha, \alpha / \sigma^2) \,
    e^{-L_2 |S^* - x|} \, dx \, dy, \qquad u(y) = \tfrac{n}{n-1} y (1 - y)
 
-Its inner integral is taken over the mean, in closed form, between the ends of :math:`x \le u(y)`, and the outer one
-over the angle :math:`\phi` of :math:`x = u(\tfrac12) \sin^2 \phi`, in which these ends are :math:`\sin^2(\phi / 2)` and
-:math:`\cos^2(\phi / 2)`. In x the integrand has one top: a search finds it and the places where it has fallen by
-36 nats; between these, and the corners of Laplace's law, Gauss and Legendre's rule is halved until it agrees with
-itself. Derivatives are taken under the integral sign.
+The order of integration is exchanged. The inner integral is over the mean y, in closed form, between the ends of
+:math:`x \le u(y)`. The outer one is over the angle :math:`\phi` of :math:`x = u(\tfrac12) \sin^2 \phi`. For it, the
+ends are :math:`\sin^2(\phi / 2)` and :math:`\cos^2(\phi / 2)`. The integrand in x is unimodal: a search locates the mode
+and the points where it has fallen by 36 nats. Between these points and the corners of the Laplace density,
+Gauss-Legendre panels are halved until they agree with their halves. Derivatives are taken under the integral sign.
 
 References
 ----------
@@ -28,16 +28,19 @@ from .noisy_densities import Pair, compiled, log_tilted
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 _LEAST_ANGLE = 1e-13
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
-_DEPTH = 36.0  # nats: what is left out is 1e-15 of the whole
-_TOLERANCE = 1e-7  # of a panel against its halves, which are then some 1e-11 from the truth
-_PANELS = 400  # at most
+# Nats below the mode at which the integral is cut: about 1e-15 of the whole is omitted.
+_DEPTH = 36.0
+# Relative difference between a panel and its halves; the error of the halves is then about 1e-11.
+_TOLERANCE = 1e-7
+# Largest number of panels.
+_PANELS = 400
 
 Floats = NDArray[np.float64]
 Five = tuple[float, float, float, float, float]
 
 
 class ReleaseCase(NamedTuple):
-    """Parameters and a release; a rate is 0 where a statistic is not released."""
+    """Parameters and a release, on the unit scale; a rate is 0 if a statistic is not released."""
 
     n: float
     mu: float
@@ -50,7 +53,7 @@ class ReleaseCase(NamedTuple):
 
 @compiled
 def _means(angle: float, case: ReleaseCase) -> tuple[float, float, float]:
-    """Log of the integral over the means whose largest variance is above x, by the sides of the released mean."""
+    """Log of the integral over means y with u(y) >= x: below the released mean, above it, and in total."""
     low = math.sin(0.5 * angle) ** 2
     high = 1.0 - low
     sd = math.sqrt(case.sigma2 / case.n)
@@ -62,7 +65,7 @@ def _means(angle: float, case: ReleaseCase) -> tuple[float, float, float]:
 
 @compiled
 def _log_variance(angle: float, case: ReleaseCase) -> Pair:
-    """Log of the gamma density at x, its noise and dx / d angle, without what does not depend on x; and x."""
+    """Log of gamma density times noise density times dx / d angle, up to a constant; and x."""
     most = 0.25 * case.n / (case.n - 1.0)
     sine, cosine = math.sin(angle), math.cos(angle)
     x = most * sine * sine
@@ -80,7 +83,7 @@ def _log_integrand(log_angle: float, case: ReleaseCase) -> float:
 
 @compiled
 def _top(case: ReleaseCase) -> float:
-    """Log of the angle of the integrand's top, by golden section."""
+    """Log of the angle at the integrand's mode, by golden section search."""
     low, high = math.log(_LEAST_ANGLE), math.log(0.5 * math.pi) - 1e-9
     while high - low > 1e-9:
         left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
@@ -93,7 +96,7 @@ def _top(case: ReleaseCase) -> float:
 
 @compiled
 def _angle_below_level(inside: float, outside: float, level: float, case: ReleaseCase) -> float:
-    """Log of an angle on the way outside where the integrand has fallen below a level, or the end of the way."""
+    """Log of an angle between `inside` and `outside` where the integrand is below a level, or `outside`."""
     if _log_integrand(outside, case) > level:
         return outside
     for _ in range(16):
@@ -107,7 +110,7 @@ def _angle_below_level(inside: float, outside: float, level: float, case: Releas
 
 @compiled
 def _edges(top: float, peak: float, case: ReleaseCase) -> Floats:
-    """Seven sorted angles between which the integrand is smooth, beyond which it is nothing."""
+    """Seven sorted angles: the integrand is smooth between them and negligible beyond."""
     edges = np.full(7, math.exp(top))
     for side, end in enumerate((math.log(_LEAST_ANGLE), math.log(0.5 * math.pi) - 1e-12)):
         for i, fall in enumerate((_DEPTH, 1.0)):
@@ -122,7 +125,7 @@ def _edges(top: float, peak: float, case: ReleaseCase) -> Floats:
 
 @compiled
 def _slopes(angle: float, case: ReleaseCase) -> Five:
-    """Log of the integrand, and the derivatives of that log in mu, sigma2, the released mean and variance."""
+    """Log of the integrand, and its derivatives in mu, sigma2, the released mean and the released variance."""
     log_variance, x = _log_variance(angle, case)
     below, above, both = _means(angle, case)
     spread = case.sigma2 / case.n
@@ -130,7 +133,7 @@ def _slopes(angle: float, case: ReleaseCase) -> Five:
     rate = case.rate1
 
     def share(y: float) -> float:
-        """Integrand over the mean at y, of its integral."""
+        """Integrand over the mean at y, divided by its integral."""
         log_density = -0.5 * (y - case.mu) ** 2 / spread - rate * abs(case.mean - y)
         return math.exp(log_density - both) / math.sqrt(2.0 * math.pi * spread)
 
@@ -150,7 +153,7 @@ def _slopes(angle: float, case: ReleaseCase) -> Five:
 
 @compiled
 def _panel(low: float, high: float, peak: float, case: ReleaseCase) -> Floats:
-    """Integrals over one panel: of the integrand and of its derivatives."""
+    """Integrals over one panel of the integrand and of its derivatives, relative to exp(peak)."""
     totals, half = np.zeros(5), 0.5 * (high - low)
     for i in range(_NODES.size):
         value = _slopes(low + half * (1.0 + _NODES[i]), case)
@@ -163,7 +166,7 @@ def _panel(low: float, high: float, peak: float, case: ReleaseCase) -> Floats:
 
 @compiled
 def _integrals(top: float, peak: float, case: ReleaseCase) -> Floats:
-    """Integrals over all angles: panels are halved until their halves agree with them."""
+    """Integrals over all angles by adaptive halving of panels."""
     edges, total = _edges(top, peak, case), np.zeros(5)
     waiting = [(edges[i], edges[i + 1], _panel(edges[i], edges[i + 1], peak, case)) for i in range(6)]
     for _, _, part in waiting:
@@ -183,7 +186,7 @@ def _integrals(top: float, peak: float, case: ReleaseCase) -> Floats:
 
 @compiled
 def log_feasible(n: float, mu: float, sigma2: float, rate1: float, rate2: float, mean: float, variance: float) -> Five:
-    """Log of the integral of the module, and its derivatives in mu, sigma2, mean and variance."""
+    """Log of the module's integral, and its derivatives in mu, sigma2, the released mean and the released variance."""
     if not (sigma2 > 0.0 and math.isfinite(sigma2 + mu)):
         return -np.inf, 0.0, 0.0, 0.0, 0.0
     case = ReleaseCase(n, mu, sigma2, rate1, rate2, mean, variance)

@@ -1,17 +1,17 @@
-r"""Compiled: densities of noisy statistics of normal data, each with its derivatives.
+r"""Compiled log densities of noisy statistics of normal data, each with its derivatives.
 
 .. math::
    \int_0^\infty \text{Gamma}(x; a, a / \sigma^2) \, \tfrac{L}{2} e^{-L |y - x|} \, dx, \qquad
    \int N(x; \mu, t) \, \tfrac{L}{2} e^{-L |y - x|} \, dx
 
-in closed form, valid for every real y and either sign of :math:`a / \sigma^2 - L`, the incomplete gammas by
+are in closed form, for every real y and either sign of :math:`a / \sigma^2 - L`. The incomplete gamma functions are
 
 .. math::
    M(1, a + 1, z) = \cfrac{a}{a - z + \cfrac{z}{a + 1 - z + \cfrac{2 z}{a + 2 - z + \cdots}}}, \qquad
    P(a, z) = \frac{z^a e^{-z}}{\Gamma(a + 1)} M(1, a + 1, z), \qquad
    Q(a, z) = \frac{z^a e^{-z} / \Gamma(a)}{z + 1 - a + \cfrac{a - 1}{z + 3 - a + \cdots}}
 
-below and above a, so that nothing underflows.
+for z below a and for z above a, so that nothing underflows.
 
 References
 ----------
@@ -32,7 +32,8 @@ SOURCE = digest_of(Path(__file__).parent)
 """Digest of the modules with compiled functions, which call one another."""
 compiled, _ = compilers(__file__)
 
-_FLOOR = 1e-200  # of a mass between ends that rounding makes equal
+# Lower bound on a mass between two ends that rounding makes equal: its log stays finite.
+_FLOOR = 1e-200
 
 Pair = tuple[float, float]
 
@@ -50,7 +51,7 @@ def _scaled_erfc(x: float) -> float:
 
 @compiled
 def log_tilted(low: float, high: float, mu: float, sd: float, slope: float, corner: float) -> float:
-    """Log of the integral of N(y; mu, sd^2) exp(slope (y - corner)) from low to high, without cancelling exponents."""
+    """Log of the integral of N(y; mu, sd^2) exp(slope (y - corner)) from low to high, without cancellation."""
     if not low < high:
         return -np.inf
     centre = mu + slope * sd * sd
@@ -99,7 +100,7 @@ def log_gammainc(a: float, z: float) -> Pair:
 
 @compiled
 def _gamma_below(y: float, a: float, b: float, rate: float) -> Pair:
-    """Log of the integral of Gamma(x; a, b) exp(-rate (y - x)) up to y, for any sign of b - rate, and E x there."""
+    """Log of the integral of Gamma(x; a, b) exp(-rate (y - x)) over x < y, any sign of b - rate; E[x] under it."""
     z = (b - rate) * y
     if z < a:
         slope = _kummer_slope(a, z)
@@ -110,7 +111,7 @@ def _gamma_below(y: float, a: float, b: float, rate: float) -> Pair:
 
 @compiled
 def _gamma_above(y: float, a: float, b: float, rate: float) -> Pair:
-    """Log of the integral of Gamma(x; a, b) exp(-rate (x - y)) from y, and E x there."""
+    """Log of the integral of Gamma(x; a, b) exp(-rate (x - y)) over x > y; and E[x] under it."""
     z = (b + rate) * y
     if y <= 0.0:
         return a * math.log(b / (b + rate)) + rate * y, a / (b + rate)
