@@ -1,4 +1,4 @@
-r"""What an analyst knows about the mean and variance of bounded data after a noisy release.
+r"""Posterior of the mean and variance of bounded data given a noisy release.
 
 .. math::
 
@@ -6,12 +6,11 @@ r"""What an analyst knows about the mean and variance of bounded data after a no
     \int_0^1 N(y; \mu, \sigma^2/n)\, q_1(Y^* - y)
     \int_0^{u(y)} \mathrm{Gamma}(s; \tfrac{n-1}2, \tfrac{n-1}{2\sigma^2})\, q_2(S^* - s)\, ds\, dy
 
-on [0, 1], without the indicator and both limits where the bounds are not used. `feasibility="event"` (the thesis) is
-the posterior given that the statistics came out feasible; "normalised" divides the sampling density by its mass over
-the feasible statistics, C(mu, sigma2), as for statistics that cannot come out otherwise. With `quantity="data"` mean
-and variance are those of the n values themselves, mu and sigma2 of their population integrated out.
-
-Numbers come from two marginals on a grid (`grid`). `quadrature_error` compares two solutions on different grids.
+on [0, 1]; without constraints, the indicator and both limits are dropped. `feasibility="event"` (the thesis) conditions
+on the event that the statistics are feasible; "normalised" divides the sampling density by its mass over the feasible
+statistics, C(mu, sigma2), as for statistics that are always feasible. With `quantity="data"` mean and variance are
+those of the n values themselves, with mu and sigma2 of their population integrated out. All results come from two
+marginals on a grid (`grid`). `quadrature_error` compares solutions on different grids.
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ if TYPE_CHECKING:
 FEASIBILITIES = ("event", "normalised")
 QUANTITIES = ("population", "data")
 UNSURE = 1e-2
-"""Estimated error above which an answer comes with a warning."""
+"""Estimated quadrature error above which `posterior` warns."""
 NAMES = ("mu", "sigma2", "sigma")
 _POWERS = {"mu": 1, "sigma2": 2, "sigma": 1}
-"""Of the width of the bounds in the unit of each."""
+"""Power of the width of the bounds in the unit of each quantity."""
 _ENDS = ("lower", "upper")
-"""Labels of an interval along its dimension "ci_bound", as ArviZ has them."""
+"""Labels of an interval along its dimension "ci_bound", as in ArviZ."""
 
 
 @dataclass(frozen=True)
 class Predictive:
-    """A new value of the data: mean and standard deviation in its units, and the mass below and above the bounds."""
+    """Posterior predictive of a new value: mean and sd in the units of the data, mass below and above the bounds."""
 
     mean: Any
     sd: Any
@@ -57,18 +56,17 @@ class Predictive:
 
     @property
     def outside(self) -> Any:
-        """Mass outside the bounds: 0 where the posterior uses them."""
+        """Mass outside the bounds; 0 if the posterior is constrained to them."""
         return self.below + self.above
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """The posterior of mu, sigma2 and sigma, in the units of the data; made by `posterior`.
+    """Posterior of mu, sigma2 and sigma, in the units of the data; made by `posterior`.
 
-    Names are "mu", "sigma2" and "sigma": mean, variance and standard deviation of the population the values are drawn
-    from, or with `quantity` "data" those of the values themselves (variance with divisor n - 1). For one release under
-    one prior answers are numbers; for many, arrays of `shape`, intervals with a last axis of two. Where releases or
-    priors have labels (xarray), so have answers.
+    Names are "mu", "sigma2" and "sigma": mean, variance and standard deviation of the population, or with `quantity`
+    "data" of the values themselves (divisor n - 1). Results are numbers for one release under one prior, and arrays of
+    `shape` for many; intervals have a last axis of two. Labels (xarray) of releases and priors carry over.
     """
 
     release: BoundedRelease
@@ -84,42 +82,42 @@ class Posterior:
 
     @property
     def quadrature_error(self) -> Any:
-        """Estimated numerical error of probabilities and `log_evidence`; where the standard deviation is finite, of its
-        log, and in units of it of the mean and the ends of the central 95 %, too.
+        """Estimated numerical error, a number per release.
 
-        3e-5 and three times the difference of two solutions on different grids: more than the error in at least 99 of
-        100 random settings. Further solutions follow until it is below 1e-3.
+        It applies to probabilities, `log_evidence` and the log of a finite sd, and in units of the sd to the mean and
+        the central 95 % interval. It is 3e-5 plus three times the difference of two grids: more than the error in at
+        least 99 of 100 random settings. Finer grids follow until it is below 1e-3.
         """
         return self.with_release_shape([one.quadrature_error for one in self.solutions])
 
     @property
     def max_variance(self) -> Any:
-        """The largest sigma2 of the population looked at, in the units of the data: of the bounds, or the cap."""
+        """Upper bound on sigma2 of the population, in squared units of the data: from the bounds, or the cap."""
         return self.with_release_shape(self.cap * self.release.width**2)
 
     def mean(self, name: str) -> Any:
-        """Posterior mean. Flat, with neither bounds nor cap, the tail of the variance is too heavy for small n: of
-        sigma2 it is infinite for n <= 5, of sigma for n = 4, where that of mu does not exist (NaN)."""
+        """Posterior mean. With a flat prior, no bounds and no cap, that of sigma2 is infinite for n <= 5, and for n = 4
+        that of sigma is infinite and that of mu does not exist (NaN)."""
         values = self._moments(name)
         power, none = {"mu": (0.5, np.nan), "sigma": (0.5, np.inf), "sigma2": (1.0, np.inf)}[name]
         return self.with_release_shape(np.where(self.question.has_moment(power), values, none))
 
     def sd(self, name: str) -> Any:
-        """Posterior standard deviation; infinite where the tail of the variance is too heavy."""
+        """Posterior standard deviation; infinite if the tail of the variance is too heavy."""
         centre = self._moments(name)
         squares = self._moments(name, centre, 2)
         power = {"mu": 1.0, "sigma": 1.0, "sigma2": 2.0}[name]
         return self.with_release_shape(np.where(self.question.has_moment(power), np.sqrt(squares), np.inf))
 
     def mode(self, name: str) -> Any:
-        """Mode of the named quantity: that of sigma is not the root of that of sigma2."""
+        """Mode of the marginal density. The mode of sigma is not the root of that of sigma2."""
         return self.with_release_shape(self._each(name, lambda law: law.mode))
 
     def hdi(self, name: str, prob: float = 0.95) -> Any:
-        """(low, high) of highest density; with several modes, the shortest interval (`regions` has the union).
+        """Highest density interval (low, high); with several modes, the shortest interval (`regions` has the union).
 
-        Ends are where the density of the named quantity crosses one level: those of sigma are not the roots of those of
-        sigma2, which the thesis reports. The lower end of a variance may be 0.
+        The density is equal at both ends, so the ends for sigma are not the roots of those for sigma2, which the thesis
+        reports. The lower end for a variance may be 0.
 
         Raises
         ------
@@ -129,7 +127,7 @@ class Posterior:
         return self.with_release_shape(self._each(name, lambda law: law.interval(share), 2), {"ci_bound": list(_ENDS)})
 
     def regions(self, name: str, prob: float = 0.95) -> list[tuple[float, float]]:
-        """The set of highest density as a union of intervals, for one release."""
+        """Highest density region as a list of intervals, for one release."""
         self._require_single()
         stretches = self.in_units(name, np.array(self._marginals(name)[0].stretches(_share("prob", prob))), 0)
         return [(float(lo), float(hi)) for lo, hi in stretches]
@@ -140,7 +138,7 @@ class Posterior:
         return self.with_release_shape(self._quantiles(name, np.array([tail, 1.0 - tail])), {"ci_bound": list(_ENDS)})
 
     def quantile(self, name: str, q: ArrayLike) -> Any:
-        """Quantiles; the axes of q come last. At 0 and 1, the ends of what is possible."""
+        """Quantiles at probabilities q, whose axes come last; at 0 and 1, the ends of the support."""
         shares = check_probability("q", q)
         return self._at(self._quantiles(name, shares.ravel()), q, "quantile")
 
@@ -152,17 +150,16 @@ class Posterior:
         return self._at(density * factor, x, f"{name}_grid")
 
     def cdf(self, name: str, x: ArrayLike) -> Any:
-        """Marginal probability of at most x; the axes of x come last."""
+        """Marginal cdf at x; the axes of x come last."""
         points, _ = self._points(name, x)
         laws = self._marginals(name)
         cdf = as_array([law.cdf(row) for law, row in zip(laws, points, strict=True)])
         return self._at(np.clip(cdf, 0.0, 1.0), x, f"{name}_grid")
 
     def expect(self, function: Callable[[Floats, Floats], ArrayLike]) -> Any:
-        """Mean of a function of (mu, sigma2), which gets arrays (mu, 1) and (sigma2,) in the units of the data.
+        """Posterior mean of a function of (mu, sigma2), called with arrays (mu, 1) and (sigma2,) in data units.
 
-        It may return several, (..., mu, sigma2), whose means come last. It should be smooth: sharp edges, as of an
-        indicator, are seen only as finely as the grid.
+        It may return several values, (..., mu, sigma2). Sharp edges are resolved only to the spacing of the grid.
         """
         expectations = self.expectations(function)
         return self.with_release_shape(expectations, {f"value_{i}": None for i in range(expectations.ndim - 1)})
@@ -170,28 +167,28 @@ class Posterior:
     def expectations(
         self, function: Callable[[Floats, Floats], ArrayLike], several: tuple[int, ...] | None = None
     ) -> Floats:
-        """`expect` in rows, one a release; `several` is the shape of the means of one, for no releases at all."""
+        """`expect` with one row per release; `several` is the shape of a row, needed only if there are no releases."""
         rows = [self._expect_row(i, function) for i in range(len(self.solutions))]
         return np.array(rows) if rows else np.zeros((0, *(several or ())))
 
     def with_release_shape(self, rows: ArrayLike, extra: Extra | None = None) -> Any:
-        """Rows, one a release, in the shape of the releases and with their labels; `extra` names further axes."""
+        """Reshape rows, one per release, to the releases' shape, and add labels; `extra` names further axes."""
         array = as_array(rows)
         return self.labels.put_on(array.reshape((*self.shape, *array.shape[1:])), extra)
 
     @cached_property
     def infeasible(self) -> Any:
-        """P(sigma2 > (mu - a)(b - mu), or mu outside the bounds): what no data could have; 0 under the bounds."""
+        """P(sigma2 > (mu - a)(b - mu), or mu outside the bounds): infeasible for data; 0 if constrained."""
         shares = [0.0 if self.constrained else 1.0 - one.feasible for one in self.solutions]
         return self.with_release_shape(np.clip(shares, 0.0, 1.0))
 
     @cached_property
     def log_evidence(self) -> Any:
-        """Log density of the released numbers (in the units of the data) before they were known.
+        """Log marginal likelihood (nats) of the released numbers, in the units of the data.
 
-        Under the bounds, of the prior truncated to the feasible region, and with feasibility "event" jointly with the
-        statistics coming out feasible. A flat prior without bounds counts as density 1 on [0, 1] (Theorem 18's
-        integral); a log density of the user's as it is.
+        If constrained, the prior is truncated to the feasible region, and with feasibility "event" the density is joint
+        with the event that the statistics are feasible. A flat prior without constraints has density 1 on the unit
+        scale (Theorem 18's integral); a user's log density is not normalised.
         """
         release = self.release
         log = as_array([one.log_mass for one in self.solutions]) - log_prior_mass(
@@ -201,7 +198,7 @@ class Posterior:
         return self.with_release_shape(log - units * np.log(release.width))
 
     def predictive(self) -> Predictive:
-        """A new value: N(mu, sigma2), truncated to the bounds where the posterior uses them.
+        """Posterior predictive of a new value: N(mu, sigma2), truncated to the bounds if the posterior is constrained.
 
         Returns
         -------
@@ -216,14 +213,14 @@ class Posterior:
         return _predictive_law(self)
 
     def sample(self, draws: int = 4000, rng: Seed = None) -> xr.DataTree:
-        """Independent draws of (mu, sigma2, sigma), one chain, for ArviZ."""
+        """Independent posterior draws of mu, sigma2 and sigma, dims (chain = 1, draw), for ArviZ."""
         from adversary.bounded.export import drawn
 
         self._require_single()
         return drawn(self, draws, rng)
 
     def to_xarray(self) -> xr.DataTree:
-        """Groups `density` (marginals on grids), `summary` and `release`; writes to NetCDF and opens in ArviZ."""
+        """DataTree with groups `density` (marginals on grids), `summary` and `release`; it can be written to NetCDF."""
         from adversary.bounded.export import exported
 
         return exported(self)
@@ -240,19 +237,19 @@ class Posterior:
         return self.in_units(name, as_array([read(law) for law in laws]).reshape(len(laws), *more))
 
     def in_units(self, name: str, unit: Floats, row: int | None = None) -> Floats:
-        """A quantity on [0, 1], of every row along the first axis or of one row, as numbers of the data."""
+        """Convert a quantity from [0, 1] to the units of the data, for rows along the first axis or for one row."""
         units = self._units(name) if row is None else self._units(name)[row]
         offset = self.release.bounds[0] if name == "mu" else 0.0
         return np.asarray(offset + units.reshape(-1, *(1,) * (unit.ndim - 1)) * unit)
 
     def _units(self, name: str) -> Floats:
-        """Data units per unit on [0, 1], (row,). There the variance of data has divisor n, as the bounds limit it."""
+        """Data units per unit on [0, 1], (row,). On [0, 1] the variance of the data has divisor n, as in the bounds."""
         n = np.broadcast_to(self.release.size, self.shape).ravel()
         divisor = n / (n - 1.0) if self.quantity == "data" and name != "mu" else np.ones(n.size)
         return np.asarray((self.release.width**2 * divisor) ** (0.5 * _POWERS[name]))
 
     def _moments(self, name: str, about: Any = 0.0, power: int = 1) -> Floats:
-        """Means of powers of the distance from numbers, one a row."""
+        """Moments of the distance from `about`, one per row."""
         laws = self._marginals(name)
         about = np.broadcast_to(about, len(laws))
         return as_array([
@@ -260,7 +257,7 @@ class Posterior:
         ])  # fmt: skip
 
     def _quantiles(self, name: str, shares: Floats) -> Floats:
-        """In rows; 0 and 1 are the ends of the support, however far the panels reach."""
+        """Quantiles in rows; at 0 and 1 the ends of the support, not of the grid."""
         unit = as_array([law.quantiles(shares) for law in self._marginals(name)]).reshape(-1, shares.size)
         low, high = (0.0, np.ones((1, 1))) if self.constrained else (-np.inf, np.full((1, 1), np.inf))
         if name != "mu":
@@ -270,18 +267,18 @@ class Posterior:
         return self.in_units(name, unit)
 
     def _at(self, rows: Floats, x: ArrayLike, name: str) -> Any:
-        """Rows of answers at every point of x, whose axes come last: with its own labels, or one called `name`."""
+        """Reshape rows so that the axes of x come last, with the labels of x or a dimension called `name`."""
         return self.labels.put_last(rows.reshape((*self.shape, *np.shape(x))), x, name)
 
     def _points(self, name: str, x: ArrayLike) -> tuple[Floats, Floats]:
-        """Points on [0, 1] for every row, and the factor from that density to one per unit of the data, (row, 1)."""
+        """Points on [0, 1] per row, and the factor (row, 1) from a density on [0, 1] to one per unit of the data."""
         points, factor = check_number("x", x), 1.0 / self._units(name)[:, None]
         return (points - self.release.bounds[0] * (name == "mu")).ravel() * factor, factor
 
     def _expect_row(self, i: int, function: Callable[[Floats, Floats], ArrayLike]) -> Floats:
         mu, v, weights = self.solutions[i].joint()
         values = np.asarray(function(self.in_units("mu", mu, i), self.in_units("sigma2", v, i)), dtype=np.float64)
-        return np.where(weights != 0.0, weights * values, 0.0).sum((-2, -1))  # infeasible corners may have no value
+        return np.where(weights != 0.0, weights * values, 0.0).sum((-2, -1))  # undefined values may have weight 0
 
     def _require_single(self) -> None:
         if self.shape != ():
@@ -289,7 +286,7 @@ class Posterior:
 
 
 def _predictive_law(posterior: Posterior) -> Predictive:
-    """N(mu, sigma2) averaged over a posterior, truncated to the bounds where it uses them."""
+    """N(mu, sigma2) averaged over a posterior, truncated to the bounds if that is constrained."""
     a, b = posterior.release.bounds
     if posterior.constrained:
         first, second = posterior.expectations(lambda m, v: np.stack(_truncated_moments(m, v, a, b)), (2,)).T
@@ -326,25 +323,28 @@ def posterior(
     cap: float | None = None,
     quantity: str = "population",
 ) -> Posterior:
-    """The posterior of the mean and variance behind a noisy release.
+    """Posterior of the mean and variance of bounded data given a noisy release.
 
     Parameters
     ----------
-    release : one `BoundedRelease`, or many in arrays; with labels (xarray), answers have them
-    prior : "flat", a `NormalInverseGamma` (arrays of parameters are many priors, against many releases), or a function
-        (mu, sigma2) -> log density in the units of the data, up to a constant
-    constrained : use what the bounds say, sigma2 <= (mu - a)(b - mu) and the same of the statistics
-    feasibility : "event", the posterior given that the statistics came out feasible, or "normalised", their sampling
-        density renormalised over the feasible ones; the two differ little
-    cap : largest sigma2 looked at, in the units of the data; without the bounds `default_cap` unless given (math.inf
-        for none)
-    quantity : whose mean and variance: "population", the one that the values are drawn from, or "data", the values
-        themselves, which the released numbers are of; the latter with a prior of the wing's and feasibility "event"
+    release : one `BoundedRelease`, or many in arrays; labels (xarray) carry over to the results
+    prior : "flat", a `NormalInverseGamma` (arrays of parameters are many priors and broadcast against releases), or a
+        function (mu, sigma2) -> log density in the units of the data, up to a constant
+    constrained : whether to use sigma2 <= (mu - a)(b - mu), and the same constraint on the statistics
+    feasibility : "event", conditional on the event that the statistics are feasible, or "normalised", with their
+        sampling density renormalised over the feasible ones; the two differ little
+    cap : upper bound on sigma2, in squared data units; default without constraints `default_cap` (math.inf for none)
+    quantity : "population", mean and variance of the population the values are drawn from, or "data", of the values
+        themselves, which needs "flat" or a `NormalInverseGamma`, and feasibility "event"
+
+    Returns
+    -------
+    Posterior
 
     Raises
     ------
     ValueError : an improper posterior (Theorems 17 and 18), an unknown prior, feasibility, cap or quantity
-    RuntimeError : a prior without mass where the data can be
+    RuntimeError : the prior has no mass where the data can be
 
     Warns
     -----

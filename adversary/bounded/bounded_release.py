@@ -31,27 +31,27 @@ from adversary._core import (
 )
 
 FAR = 20.0
-"""Scales of the noise from anything that data can have, from which on a release comes with a caution: Laplace noise
-reaches so far with probability 2e-9."""
+"""Distance from feasible statistics, in noise scales, above which a release warns: Laplace noise exceeds it with
+probability 2e-9."""
 _THIRDS = 120
-"""Cuts of an interval by a third in the search for the nearest statistics."""
+"""Steps of the ternary search for the nearest feasible statistics."""
 
 
 @dataclass(frozen=True, eq=False)
 class BoundedRelease:
-    """A noisy sample mean and sample variance of `n` values in `bounds`, or one of the two.
+    """Noisy sample mean and sample variance of `n` values in `bounds`, or one of the two.
 
     Parameters
     ----------
-    mean, variance : the released numbers, in the units of the data; arrays are many releases at once; None where that
-        statistic was not released. Noise may carry them outside what data can have: nothing is clipped.
-    n : number of values, public, at least 2
-    epsilon : budgets (mean, variance) of Laplace noise; one number where one statistic was released
+    mean, variance : the released numbers, in the units of the data (squared for the variance); arrays are many releases
+        at once; None if that statistic was not released. Noise may make them infeasible for data: nothing is clipped.
+    n : public number of values, at least 2
+    epsilon : privacy parameters (mean, variance) of Laplace noise; one number if only one statistic was released
     bounds : the public interval (a, b)
-    rho : zCDP budgets (mean, variance) of Gaussian noise, instead of epsilon
+    rho : zCDP parameters (mean, variance) of Gaussian noise, instead of epsilon
 
-    Numbers broadcast against one another; `shape` is their common shape. With labels (xarray) they are paired by the
-    names of their dimensions, and what is worked out from them has their labels.
+    Numbers broadcast against one another; `shape` is their common shape. With labels (xarray) they broadcast by the
+    names of dimensions, and results have their labels.
 
     Raises
     ------
@@ -60,8 +60,8 @@ class BoundedRelease:
 
     Warns
     -----
-    UserWarning : no data within the bounds have both numbers within 20 scales of their noise: they are probably in
-        other units than `bounds`, or n or the budgets are others
+    UserWarning : both released numbers together are more than 20 noise scales from those of any data within the bounds;
+        probably the units differ from those of `bounds`, or n or the privacy parameters are wrong
 
     References
     ----------
@@ -100,7 +100,7 @@ class BoundedRelease:
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """All that broadcasts, by names as messages have them; None for what was not released."""
+        """Fields that broadcast, by their names in messages; None for a statistic that was not released."""
         first, second = self.budgets
         return {
             "mean": self.mean, "variance": self.variance, "n": self.n,
@@ -108,7 +108,7 @@ class BoundedRelease:
         }  # fmt: skip
 
     def having(self, numbers: Mapping[str, Any]) -> BoundedRelease:
-        """Copy with other `numbers`, all of them, which are not checked again."""
+        """Copy with all `numbers` replaced, without checks."""
         changed = copy.copy(self)
         changed._set(numbers)
         return changed
@@ -119,7 +119,7 @@ class BoundedRelease:
             object.__setattr__(self, name, value)
 
     def _caution(self) -> str:
-        """Warning if released numbers, each alone or jointly, are farther from feasible than noise reaches; else ""."""
+        """Warning if released numbers, alone or jointly, are more than FAR noise scales from feasible ones; else ""."""
         n, unit, scales = self.size, (self.unit_mean, self.unit_variance), self.unit_scales
         tops = np.ones(()), 0.25 * n / (n - 1.0)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -139,10 +139,10 @@ class BoundedRelease:
 
     @property
     def noise_scales_to_data(self) -> Floats:
-        """Noise scales by which the released numbers miss those of any n values in the bounds.
+        """Distance, in noise scales, of the released numbers from those of any n values in the bounds.
 
-        The least, over all mean and variances that data can have, of the larger of the two distances: a convex function
-        of the mean, searched by thirds.
+        It is the minimum, over feasible means and variances, of the larger of the two distances: a convex function of
+        the mean, minimised by ternary search.
         """
         n, (first, second) = self.size, self.unit_scales
         mean, variance = (np.nan_to_num(x) for x in (self.unit_mean, self.unit_variance))
@@ -170,7 +170,7 @@ class BoundedRelease:
 
     @property
     def budgets(self) -> tuple[Any, Any]:
-        """(mean, variance): epsilon or rho of each; None for a statistic that was not released."""
+        """Privacy parameters (mean, variance), epsilon or rho; None for a statistic that was not released."""
         given = self.rho if self.epsilon is None else self.epsilon
         if not isinstance(given, (tuple, list)) and np.ndim(given) == 0:
             if self.mean is not None and self.variance is not None:
@@ -187,12 +187,12 @@ class BoundedRelease:
 
     @property
     def labels(self) -> Labels:
-        """Of what was given with labels; none for plain numbers and arrays."""
+        """Labels of the fields that have any (xarray)."""
         return Labels.of(*self.numbers.values())
 
     @property
     def width(self) -> float:
-        """b - a."""
+        """Width b - a of the bounds."""
         return float(self.bounds[1]) - float(self.bounds[0])
 
     @property
@@ -202,19 +202,19 @@ class BoundedRelease:
 
     @property
     def unit_mean(self) -> Floats:
-        """The released mean on [0, 1] (Theorem 13); NaN where none was released."""
+        """Released mean on the unit scale (Theorem 13); NaN if not released."""
         return as_array(np.nan if self.mean is None else (as_array(self.mean) - self.bounds[0]) / self.width)
 
     @property
     def unit_variance(self) -> Floats:
-        """The released variance on [0, 1]; NaN where none was released."""
+        """Released variance on the unit scale; NaN if not released."""
         return as_array(np.nan if self.variance is None else as_array(self.variance) / self.width**2)
 
     @property
     def unit_scales(self) -> tuple[Floats, Floats]:
-        """Noise on [0, 1] of (mean, variance): Laplace scale 1 / (n epsilon), or Gaussian sd 1 / (n sqrt(2 rho)).
+        """Noise scales (mean, variance) on the unit scale: Laplace 1 / (n epsilon), or Gaussian sd 1 / (n sqrt(2 rho)).
 
-        Infinite where that statistic was not released.
+        They are infinite for a statistic that was not released.
         """
         rates = (self._rate(budget) for budget in self.budgets)
         first, second = (as_array(np.inf if rate is None else 1.0 / rate) for rate in rates)
@@ -235,13 +235,13 @@ class BoundedRelease:
         *,
         rho: Any = None,
     ) -> BoundedRelease:
-        """Release data: sample mean and variance of `values` along the last axis, with fresh noise.
+        """Simulated release: sample mean and variance of `values` along the last axis, with fresh noise.
 
         The noise is drawn in floating point, for studies; it is not hardened against attacks on its last bits.
 
         Raises
         ------
-        ValueError : a value outside the bounds or no number, fewer than two values
+        ValueError : a value outside the bounds or not a number, or fewer than two values
         """
         low, high = check_bounds("bounds", bounds)
         data = check_number("values", values)
@@ -259,7 +259,7 @@ class BoundedRelease:
         return exact.with_added_noise(first, second)
 
     def with_added_noise(self, first: Floats, second: Floats) -> BoundedRelease:
-        """Copy with noise, on [0, 1], added to mean and variance: for simulations, without the warning about units."""
+        """Copy with noise, on the unit scale, added to mean and variance; without the warning about units."""
         mean, variance = as_array(self.mean) + self.width * first, as_array(self.variance) + self.width**2 * second
         noisy = {"mean": self.labels.put_on(mean), "variance": self.labels.put_on(variance)}
         return self.having(self.numbers | noisy)

@@ -1,4 +1,4 @@
-"""A posterior as labelled arrays: independent draws, and its marginals on grids with a table of numbers."""
+"""Export of a posterior as labelled arrays: independent draws, marginals on grids, and summaries."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _MEASURES = ("mean", "sd", "mode", "hdi_low", "hdi_high", "eti_low", "eti_high")
 def drawn(posterior: Any, draws: int, rng: Seed) -> xr.DataTree:
     """Independent draws in one chain: mu, sigma2 and sigma, in the units of the data.
 
-    A cell of the joint grid is drawn by its weight, then a place within it: mu by inversion of its marginal between the
-    cell's edges in probability, sigma2 likewise. The dependence is that of the grid, the marginals are exact.
+    A cell of the joint grid is drawn by its weight. Within the cell, mu and sigma2 are drawn independently by inversion
+    of their marginals. The dependence has the resolution of the grid; the marginals are exact.
     """
     size = int(check_whole("draws", draws, minimum=1))
     seed = seed_sequence(rng)
@@ -48,7 +48,7 @@ def _uniform_in_cell(shares: Floats, cells: Any, generator: np.random.Generator)
 
 
 def exported(posterior: Any) -> xr.DataTree:
-    """Groups `density` (marginals on grids of GRID points), `summary` (measure by parameter) and `release`."""
+    """DataTree with groups `density` (marginals on GRID points), `summary` (measure by parameter) and `release`."""
     names = ("mu", "sigma2", "sigma")
     labels = posterior.labels.over(len(posterior.shape))
     dims, grids = labels.dims, {name: _grid(posterior, name) for name in names}
@@ -87,7 +87,7 @@ def exported(posterior: Any) -> xr.DataTree:
 
 
 def _grid(posterior: Any, name: str) -> Floats:
-    """Points over what nearly all of every posterior holds; with none at all, over what the bounds allow."""
+    """Grid over the range of nearly all mass of every posterior; without any posterior, over the feasible range."""
     low, high = (as_array(posterior.quantile(name, q)) for q in (_TAIL, 1.0 - _TAIL))
     width = posterior.release.width
     limits = {"mu": posterior.release.bounds, "sigma": (0.0, width / 2.0), "sigma2": (0.0, width**2 / 4.0)}
@@ -98,7 +98,7 @@ def _grid(posterior: Any, name: str) -> Floats:
 
 
 def _measures(posterior: Any, name: str) -> Floats:
-    """mean, sd, mode and both intervals, along a last axis."""
+    """Mean, sd, mode, hdi and eti, along a last axis."""
     single = [as_array(getattr(posterior, measure)(name)) for measure in ("mean", "sd", "mode")]
     pairs = [as_array(getattr(posterior, interval)(name)) for interval in ("hdi", "eti")]
     return np.concatenate([np.stack(single, axis=-1), *pairs], axis=-1)

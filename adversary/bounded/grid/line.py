@@ -1,11 +1,11 @@
-r"""Marginals on a grid: densities of a quantity at nodes of a line, and what is read off them.
+r"""Marginal distributions on a grid: log densities at nodes, with moments, quantiles and intervals.
 
 The quantity is x = x(t) on a line t, for the mean and the variance, with the bounds of the data and without:
 
     INSIDE x = 1 / (1 + exp(-2 t))   SINH x = a + b sinh(t)   COSH x = (4 cosh(t)^2)^-b, t <= 0   EXP x = exp(2 b t)
 
-with b = 1 for the variance, b = 1/2 for the standard deviation on the same line. There the feasible means and variances
-are |t of mean| <= |t of variance|. Between nodes the log density is a straight line in t.
+with b = 1 for the variance, and b = 1/2 for the standard deviation on the same line. In these coordinates the feasible
+means and variances are |t of mean| <= |t of variance|. Between nodes the log density is linear in t.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from adversary._core import Floats
 
 INSIDE, SINH, COSH, EXP = "inside", "sinh", "cosh", "exp"
 FINER = 5
-"""Steps between two nodes of a grid."""
+"""Number of interpolated steps between two nodes of a grid."""
 LOWEST = -700.0
-"""Log density at least, relative to the highest."""
+"""Lower bound on a log density, relative to the maximum."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """How a quantity depends on t."""
+    """Map from the coordinate t to a quantity x; see the module."""
 
     kind: str
     a: float = 0.0
     b: float = 1.0
 
     def x(self, t: Any) -> Floats:
-        """The quantity."""
+        """Quantity x at t."""
         if self.kind == INSIDE:
             return np.asarray(expit(2.0 * np.asarray(t)))
         if self.kind == SINH:
@@ -58,11 +58,11 @@ class Line:
             return np.asarray(np.log(2.0 * self.b) + self.b * height + tail)
 
     def log_fall(self, t: Floats) -> Floats:
-        """Log of what takes a density of t to 0 at the upper end: tanh(t)^2 for a feasible variance, nothing else."""
+        """Log of the factor by which a density of t vanishes at the upper end: tanh(t)^2 for a feasible variance."""
         return np.asarray(2.0 * np.log(np.tanh(np.abs(t)))) if self.kind == COSH else np.zeros(t.shape)
 
     def t(self, x: Any) -> Floats:
-        """The place on the line of a quantity; its ends beyond the range."""
+        """Coordinate t of a quantity x; the ends of the line if x is out of range."""
         with np.errstate(divide="ignore", invalid="ignore"):
             if self.kind == INSIDE:
                 return np.asarray(np.arctanh(np.clip(2.0 * np.asarray(x) - 1.0, -1.0, 1.0)))
@@ -76,7 +76,7 @@ class Line:
 
 @dataclass(frozen=True)
 class LineLaw:
-    """Nodes of a line and the log density of t there, relative to the highest of the grid."""
+    """Marginal distribution: nodes t of a line, and the log density of t relative to its maximum on the grid."""
 
     line: Line
     nodes: Floats
@@ -84,8 +84,10 @@ class LineLaw:
 
     @classmethod
     def of(cls, line: Line, nodes: Floats, density: Floats) -> LineLaw:
-        """From densities at nodes, a few of which may be 0: between them their logarithm is a cubic, monotone where the
-        nodes are. At its upper end that of a variance goes to 0 with tanh(t)^2."""
+        """Interpolate densities at nodes, some of which may be 0, by monotone cubics (PCHIP) of their logarithm.
+
+        The density of a feasible variance goes to 0 like tanh(t)^2 at its upper end; this factor is not interpolated.
+        """
         from scipy.interpolate import PchipInterpolator
 
         with np.errstate(divide="ignore"):
@@ -98,12 +100,12 @@ class LineLaw:
         return cls(line, fine, np.maximum(logs, LOWEST))
 
     def root(self) -> LineLaw:
-        """Of the standard deviation, from that of the variance: other values on the same line."""
+        """Marginal of the standard deviation, from that of the variance, on the same nodes."""
         return replace(self, line=replace(self.line, b=0.5 * self.line.b))
 
     @cached_property
     def below(self) -> Floats:
-        """Mass below every node, of 1."""
+        """Unnormalised mass below every node."""
         sums = np.concatenate([[0.0], np.cumsum(_cell(self.logs[:-1], self.logs[1:], np.diff(self.nodes)))])
         return np.asarray(sums)
 
@@ -137,7 +139,7 @@ class LineLaw:
         return np.asarray(self.below[i] + _cell(self.logs[i], np.interp(t, self.nodes, self.logs), t - self.nodes[i]))
 
     def cdf(self, x: ArrayLike) -> Floats:
-        """Probability of at most x."""
+        """Cdf at x."""
         return np.asarray(self._mass_below(self.line.t(x)) / self.below[-1])
 
     def density(self, x: ArrayLike) -> Floats:
@@ -166,7 +168,7 @@ class LineLaw:
 
     @cached_property
     def mode(self) -> float:
-        """Mode of x: the top of a parabola through the highest nodes of the grid."""
+        """Mode of x, from a parabola through the highest nodes of the grid."""
         h, t = self.heights[::FINER], self.nodes[::FINER]
         i = int(np.argmax(h))
         if i == 0 or i == t.size - 1:
@@ -177,11 +179,11 @@ class LineLaw:
         return float(self.line.x(np.clip(top, t[i - 1], t[i + 1])))
 
     def _end(self, t: float) -> float:
-        """x of an end; the low end of a variance stands for 0."""
+        """x at an end of a stretch; 0 at the low end of a variance's grid."""
         return 0.0 if t <= self.nodes[0] and self.line.kind in (COSH, EXP) else float(self.line.x(t))
 
     def _above(self, level: float) -> tuple[Floats, Floats]:
-        """Stretches of t where the log density of x is above a level."""
+        """Starts and ends of the stretches of t where the log density of x is above a level."""
         h, t = self.heights, self.nodes
         over = h > level
         turns = np.flatnonzero(over[1:] != over[:-1])
@@ -190,7 +192,7 @@ class LineLaw:
         return ends[::2], ends[1::2]
 
     def stretches(self, prob: float) -> list[tuple[float, float]]:
-        """The set of highest density that holds so much, as a union of intervals."""
+        """Highest density region with probability `prob`, as a list of intervals."""
         low, high = float(self.heights.max()) - 100.0, float(self.heights.max())
         for _ in range(50):
             level = 0.5 * (low + high)
@@ -200,7 +202,7 @@ class LineLaw:
         return [(self._end(a), self._end(b)) for a, b in zip(*self._above(low), strict=True)]
 
     def interval(self, prob: float) -> tuple[float, float]:
-        """The interval of highest density, or the shortest where that set is several."""
+        """Highest density interval; the shortest interval if the region is not connected."""
         result = self.stretches(prob)
         if len(result) == 1:
             return result[0]
@@ -212,7 +214,7 @@ class LineLaw:
 
 
 def _cell(first: Floats, last: Floats, width: Floats) -> Floats:
-    """Integral of exp of a straight line between two values."""
+    """Integral of exp of a linear function with end values `first` and `last` over `width`."""
     rise = last - first
     small = np.abs(rise) < 1e-6
     share = np.expm1(rise) / np.where(small, 1.0, rise)

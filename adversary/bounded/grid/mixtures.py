@@ -1,9 +1,9 @@
 r"""The truncated gamma mixture, and the two convolutions behind a noisy mean and variance.
 
-A gamma variable seen through Laplace noise has the kernel :math:`x^{\alpha-1} e^{-\beta x - \lambda |x - \tau|}`: one
-gamma below the centre, another above it, joined at a corner. The thesis (Definition 7) needs beta > lambda; here each
-side is integrated numerically in log x, from its highest point outward, so that either sign of beta - lambda, tails and
-distant centres keep their digits.
+Given its value with Laplace noise, a gamma variable has the kernel
+:math:`x^{\alpha-1} e^{-\beta x - \lambda |x - \tau|}`: one gamma below the centre and another above, with a corner.
+The thesis (Definition 7) needs beta > lambda. Here each side is integrated numerically in log x, from its maximum
+outward, which is accurate for either sign of beta - lambda, in tails and for distant centres.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from adversary._core import (
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _DEPTH = 45.0
-"""Nats below the highest point at which an integral ends."""
+"""Nats below the maximum at which an integral is cut."""
 _FARTHEST = 300.0
-"""Of log x beyond its top: an exponential has fallen to nothing long before, and exp is still a number."""
+"""Largest log x beyond the maximum: the kernel is negligible long before, and exp does not overflow."""
 
 
 @dataclass(frozen=True, eq=False)
 class TruncatedGammaMixture:
-    r"""The law of x on (0, upper] with density proportional to
+    r"""Distribution of x on (0, upper] with density proportional to
 
     .. math:: x^{\alpha-1} \exp(-\beta x - \lambda |x - \tau|)
 
@@ -43,10 +43,10 @@ class TruncatedGammaMixture:
     ----------
     alpha, beta : shape and rate of the gamma, positive
     rate : :math:`\lambda`, rate of the Laplace factor, non-negative; may exceed beta
-    centre : :math:`\tau`, where the corner is; finite, any sign
+    centre : :math:`\tau`, the location of the corner; finite, any sign
     upper : end of the support, positive, infinite for none
 
-    Numbers broadcast against one another and against the arguments of the methods.
+    Parameters broadcast against one another and against the arguments of the methods.
 
     Raises
     ------
@@ -82,7 +82,7 @@ class TruncatedGammaMixture:
         return tuple(np.broadcast_arrays(*(as_array(x) for x in every)))
 
     def _sides(self, high: ArrayLike = np.inf) -> list[tuple[Floats, Floats, Floats]]:
-        """Of (0, high], below the centre and above: points as sums of two numbers, logs of kernel times weight."""
+        """Quadrature of (0, high] below and above the centre: points start + away, and logs of kernel times weight."""
         alpha, beta, rate, centre, upper, high = np.broadcast_arrays(*self._parameters, as_array(high))
         end, middle = np.minimum(high, upper), np.maximum(centre, 0.0)
         below = _from_top(alpha, beta - rate, np.zeros(end.shape), np.minimum(middle, end))
@@ -124,12 +124,12 @@ class TruncatedGammaMixture:
         return scalar_or_array(np.exp(self.logpdf(x)))
 
     def logcdf(self, x: ArrayLike) -> Any:
-        """Log of P(X <= x), to relative accuracy however small."""
+        """Log P(X <= x), with relative accuracy in the tail."""
         high = np.maximum(check_number("x", x), 0.0)
         return scalar_or_array(np.minimum(self._log_mass(high) - self.log_normaliser, 0.0))
 
     def moment(self, k: float) -> Any:
-        """E X^k, for any real k above -alpha: a ratio of normalisers, alpha + k over alpha.
+        """Moment E[X^k] for real k above -alpha: the ratio of the normalisers for alpha + k and alpha.
 
         Raises
         ------
@@ -141,7 +141,7 @@ class TruncatedGammaMixture:
         return scalar_or_array(np.exp(raised.log_normaliser - self.log_normaliser))
 
     def mean(self) -> Any:
-        """E X."""
+        """Mean E[X]."""
         return self.moment(1)
 
     def var(self) -> Any:
@@ -162,10 +162,10 @@ class TruncatedGammaMixture:
 
 
 def _from_top(alpha: Floats, slope: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
-    """Points of (low, high] and logs of x^(alpha - 1) exp(-slope x) times their weights, -inf where that is empty.
+    """Quadrature points of (low, high] and logs of x^(alpha - 1) exp(-slope x) times weights; -inf if it is empty.
 
-    In t = log x panels grow fourfold away from the top, where the log density falls by about 1 over the first. Points
-    are the top and the way from it.
+    Panels in t = log x grow fourfold away from the maximum; over the first the log density falls by about 1. Points are
+    returned as the maximum plus a distance, which avoids cancellation.
     """
     some = high > low
     low, high = np.where(some, low, 0.0), np.where(some, high, 1.0)
@@ -198,7 +198,7 @@ def normal_laplace_logpdf(x: ArrayLike, mu: ArrayLike, variance: ArrayLike, rate
 
     Parameters
     ----------
-    x : where the density is asked for; all arguments broadcast
+    x : points; all arguments broadcast
     mu : mean of the normal variable
     variance : t, its variance, >= 0
     rate : lambda, > 0, one over the scale of the Laplace noise
@@ -209,7 +209,7 @@ def normal_laplace_logpdf(x: ArrayLike, mu: ArrayLike, variance: ArrayLike, rate
 
     Raises
     ------
-    ValueError : a negative variance, a rate that is not positive
+    ValueError : a negative variance, or a rate that is not positive
 
     >>> round(normal_laplace_logpdf(0.343, 0.3, 0.04 / 43, 10.75), 9)
     1.236637363
@@ -221,7 +221,7 @@ def normal_laplace_logpdf(x: ArrayLike, mu: ArrayLike, variance: ArrayLike, rate
 
 
 def _log_side(d: Floats, t: Floats, rate: Floats) -> Floats:
-    """rate^2 t / 2 - rate d + log Phi((d - rate t) / sqrt t); the scaled erfc keeps the large terms apart."""
+    """rate^2 t / 2 - rate d + log Phi((d - rate t) / sqrt t); the scaled erfc avoids cancellation of large terms."""
     with np.errstate(divide="ignore", invalid="ignore"):
         z = (rate * t - d) / np.sqrt(2.0 * t)
         tail = -0.5 * d * d / t + np.log(0.5 * erfcx(np.maximum(z, 0.0)))
@@ -231,7 +231,7 @@ def _log_side(d: Floats, t: Floats, rate: Floats) -> Floats:
 
 
 def gamma_laplace_logz(upper: ArrayLike, sigma2: ArrayLike, n: ArrayLike, rate: ArrayLike, centre: ArrayLike) -> Any:
-    r"""Log likelihood of a noisy variance, the confidential variance being at most `upper`.
+    r"""Log likelihood of a noisy variance, with the confidential variance at most `upper`.
 
     .. math:: \log \int_0^u \mathrm{Gamma}(x; \alpha, \beta)\, \tfrac{\lambda}{2} e^{-\lambda |\tau - x|}\, dx,
               \quad \alpha = (n-1)/2,\ \beta = (n-1)/(2\sigma^2)
@@ -248,7 +248,7 @@ def gamma_laplace_logz(upper: ArrayLike, sigma2: ArrayLike, n: ArrayLike, rate: 
 
     Returns
     -------
-    Nats, of the broadcast shape
+    Log likelihood in nats, of the broadcast shape
 
     Raises
     ------

@@ -1,4 +1,4 @@
-r"""The likelihood of a noisy mean and variance, the exact ones integrated out, in arrays of parameters.
+r"""Likelihood of a noisy mean and variance with the exact ones integrated out, vectorized over parameters.
 
 .. math::
 
@@ -6,9 +6,9 @@ r"""The likelihood of a noisy mean and variance, the exact ones integrated out, 
     N(y; \mu, v/n)\, q_1(Y^* - y)\, dy\, dx
 
 with m the largest variance of n values in [0, 1]. Without the bounds the inner integral is over all y, and g is a
-product. `log_cut` is the log of what the bounds leave of that product; it is smooth, and 0 far from the bounds. The
-inner integral is a difference of normal probabilities. The outer one runs over Gauss-Legendre points of
-:math:`x = m / \cosh^2 \tau`, in panels between its top, its corners and where it has fallen by DEPTH nats.
+product. `log_cut` is the log of the ratio of g to that product; it is smooth, and 0 far from the bounds. The inner
+integral is a difference of normal probabilities. The outer one uses Gauss-Legendre points of
+:math:`x = m / \cosh^2 \tau`, in panels between its mode, its corners and the points where it has fallen by DEPTH nats.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from adversary._core import Floats, log_sum_exp
 from adversary.bounded.grid.mixtures import normal_laplace_logpdf
 
 DEPTH = 22.0
-"""Nats below the top of an integrand at which it ends."""
+"""Nats below the mode at which an integral is cut."""
 _FEW, _RULES = 6.0, (np.polynomial.legendre.leggauss(28), np.polynomial.legendre.leggauss(16))
-"""Numbers of values below which panels are long, and their rule; the rule of others."""
+"""Number of values n below which panels are long; the quadrature rule for these, and for larger n."""
 _HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
 _FAR = 340.0
-"""Of tau: exp(2 tau) is a number."""
+"""Largest |tau|: exp(2 tau) does not overflow."""
 _BREAKS = np.array([-12.0, -3.0, 0.0, 3.0])
-"""Noise scales from the released mean at which panels are cut too, where a scale is below the sd of a sample mean."""
+"""Further panel edges, in noise scales from the released mean, used if a scale is below the sd of a sample mean."""
 _AT_ONCE = 4096
-"""Integrals over x worked out together."""
+"""Number of integrals over x per batch."""
 
 
 Curve = Callable[[Floats], Floats]
 
 
 class Noise(NamedTuple):
-    """A released number and its noise, of log density `constant` - rate |gap| - precision gap^2 / 2."""
+    """A released number and its noise, with log density constant - rate |gap| - precision gap^2 / 2."""
 
     centre: float
     rate: float
@@ -49,7 +49,7 @@ class Noise(NamedTuple):
 
     @classmethod
     def of(cls, kind: float, scale: float, centre: float) -> Noise:
-        """Kind 0 for a number that was not released, 1 for Laplace noise, 2 for Gaussian."""
+        """Noise by kind: 0 for a number that was not released, 1 for Laplace noise, 2 for Gaussian."""
         if kind == 0.0:
             return cls(0.5, 0.0, 0.0, 0.0)
         if kind == 1.0:
@@ -62,13 +62,13 @@ class Noise(NamedTuple):
         return -gap * (self.rate + 0.5 * self.precision * gap)
 
     def slope(self, x: Floats) -> Floats:
-        """Its derivative, with the sign turned."""
+        """Minus the derivative of the log density."""
         gap = x - self.centre
         return self.rate * np.sign(gap) + self.precision * gap
 
 
 class Seen(NamedTuple):
-    """What was released: number of values, noise of the mean, noise of the variance."""
+    """A release: number of values, noise of the mean, noise of the variance."""
 
     n: float
     mean: Noise
@@ -76,7 +76,7 @@ class Seen(NamedTuple):
 
     @classmethod
     def of(cls, row: Floats) -> Seen:
-        """Of seven numbers as in `GridInput.seen`."""
+        """Release from seven numbers as in `GridInput.seen`."""
         n, *numbers = (float(x) for x in row)
         return cls(n, Noise.of(*numbers[:3]), Noise.of(*numbers[3:]))
 
@@ -87,13 +87,17 @@ class Seen(NamedTuple):
 
 
 def log_likelihood(row: Floats, mu: ArrayLike, v: Any, constrained: bool) -> Floats:
-    """Log density of the released numbers at means and variances on [0, 1], which broadcast; nats.
+    """Log likelihood (nats) of the released numbers at means and variances on [0, 1], which broadcast.
 
     Parameters
     ----------
     row : seven numbers as in `GridInput.seen`
     mu, v : means, and variances above 0
-    constrained : whether the statistics are those of data in [0, 1]
+    constrained : whether the statistics are restricted to those of data in [0, 1]
+
+    Returns
+    -------
+    Array of the broadcast shape.
     """
     seen = Seen.of(row)
     free = log_free(seen, mu, v)
@@ -101,7 +105,7 @@ def log_likelihood(row: Floats, mu: ArrayLike, v: Any, constrained: bool) -> Flo
 
 
 def log_free(seen: Seen, mu: ArrayLike, v: Any) -> Floats:
-    """Log likelihood without the bounds: of the mean, times that of the variance."""
+    """Log likelihood without the bounds: the sum of those of mean and variance."""
     v = np.asarray(v, dtype=np.float64)
     of_variance = _log_variance(seen, v.ravel())[0].reshape(v.shape)
     return np.asarray(of_variance + _log_mean(seen, np.asarray(mu), v) + seen.mean.constant)
@@ -110,7 +114,7 @@ def log_free(seen: Seen, mu: ArrayLike, v: Any) -> Floats:
 def log_cut(seen: Seen, mu: Floats, v: Floats, *, rough: bool = False) -> Floats:
     """Log probability, given parameters and release, that the statistics are feasible; arrays of one shape.
 
-    With `rough` only to a few nats, from the tops of the integrands.
+    With `rough` the result is accurate to a few nats only, from the modes of the integrands.
     """
     shape, mu, v = mu.shape, mu.ravel(), v.ravel()
     places = np.array_split(np.arange(mu.size), mu.size // _AT_ONCE + 1)
@@ -135,7 +139,7 @@ def _log_cut(seen: Seen, mu: Floats, v: Floats, rough: bool) -> Floats:
 
 
 def _log_variance(seen: Seen, v: Floats) -> tuple[Floats, Floats]:
-    """Log density of the released variance without the bounds, and the largest x that counts."""
+    """Log density of the released variance without the bounds, and the largest x with non-negligible weight."""
     noise, alpha = seen.variance, 0.5 * (seen.n - 1.0)
     height, slope, low, high = _without_bounds(seen, v)
     corners = [0.5 * float(np.log(noise.centre))] if noise.rate > 0.0 and noise.centre > 0.0 else []
@@ -149,7 +153,7 @@ def _log_variance(seen: Seen, v: Floats) -> tuple[Floats, Floats]:
 
 
 def _without_bounds(seen: Seen, v: Floats) -> tuple[Curve, Curve, Floats, Floats]:
-    """The integrand over tau, x = exp(2 tau): its log, the sign of its slope, and ends."""
+    """Integrand over tau, x = exp(2 tau): its log, a function with the sign of its slope, and the ends."""
     noise, alpha = seen.variance, 0.5 * (seen.n - 1.0)
 
     def height(tau: Floats) -> Floats:
@@ -196,11 +200,12 @@ def _log_between(low: Any, high: Any, centre: Floats, sd: Floats) -> Any:
 
 
 def _log_limited(seen: Seen, mu: Floats, v: Floats, most: float, *, rough: bool = False) -> Floats:
-    """Log likelihood under the bounds less the constant of the mean's noise, or rough: of how far its top is lower."""
+    """Log likelihood under the bounds, less the constant of the mean's noise; if rough, only its modes' log ratio."""
     noise, alpha, worth = seen.variance, 0.5 * (seen.n - 1.0), seen.n / v
     shrink = 1.0 / (1.0 + seen.mean.precision / worth)
     centre, reach = (mu + seen.mean.precision / worth * seen.mean.centre) * shrink, seen.mean.rate / worth * shrink
-    best = np.clip(seen.mean.centre, centre - reach, centre + reach)  # the likeliest sample mean
+    # The most likely sample mean given mu, v and the released mean.
+    best = np.clip(seen.mean.centre, centre - reach, centre + reach)
     log_v = np.log(v)
 
     def height(tau: Floats) -> Floats:
@@ -228,7 +233,8 @@ def _log_limited(seen: Seen, mu: Floats, v: Floats, most: float, *, rough: bool 
     if noise.rate > 0.0 and 0.0 < share < 1.0:
         corners.append(-float(np.arccosh(share**-0.5)))
     steep = max(seen.mean.rate, seen.mean.precision**0.5)
-    if steep > worth.min() ** 0.5:  # the limit on the sample mean passes the released one at once
+    # With little noise the inner integral jumps where the limit on the sample mean passes the released mean.
+    if steep > worth.min() ** 0.5:
         places = min(seen.mean.centre, 1.0 - seen.mean.centre) + _BREAKS / steep
         corners += [-float(np.arctanh(1.0 - 2.0 * y)) for y in places if 0.0 < y < 0.5]
     edges = _panels(height, top, np.zeros(v.shape), corners)
@@ -242,7 +248,7 @@ def _log_limited(seen: Seen, mu: Floats, v: Floats, most: float, *, rough: bool 
 
 
 def _top(slope: Curve, low: Floats, high: Floats) -> Floats:
-    """Maximizers of unimodal integrands, by bisection on the signs of their slopes."""
+    """Modes of unimodal integrands, by bisection on the signs of their slopes."""
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(38):
             middle = 0.5 * (low + high)
@@ -252,11 +258,12 @@ def _top(slope: Curve, low: Floats, high: Floats) -> Floats:
 
 
 def _panels(height: Curve, top: Floats, last: Floats, corners: list[float]) -> Floats:
-    """Edges of panels: where integrands have fallen by DEPTH from their tops, these, and corners, (edge, point)."""
+    """Edges of panels (edge, point): modes, points where integrands have fallen by DEPTH, and corners."""
     ends = []
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         least = height(top) - DEPTH
-        for side in (-1.0, 1.0):  # by halving the logarithm of the way from the top
+        # Bisection in the logarithm of the distance from the mode.
+        for side in (-1.0, 1.0):
             near, far = np.full(top.shape, np.log(1e-8)), np.full(top.shape, np.log(_FAR))
             for _ in range(9):
                 middle = 0.5 * (near + far)
@@ -268,7 +275,7 @@ def _panels(height: Curve, top: Floats, last: Floats, corners: list[float]) -> F
 
 
 def _points(edges: Floats, n: float) -> tuple[Floats, Floats]:
-    """Points of all panels and logs of their weights, (point, node)."""
+    """Quadrature nodes of all panels and logs of their weights, (point, node)."""
     half = 0.5 * np.diff(edges, axis=0).T[..., None]
     nodes, shares = _RULES[int(n >= _FEW)]
     tau = edges[:-1].T[..., None] + half * (1.0 + nodes)

@@ -1,4 +1,4 @@
-"""Releases and priors as arrays of numbers, one row each."""
+"""Input of the grid solver: releases and priors as arrays with one row each."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from adversary._core import Floats
 
 @dataclass(frozen=True)
 class GridInput:
-    """Numbers of releases and priors in arrays, one row each.
+    """Releases and priors on the unit scale, as arrays with one row each.
 
-    `seen` (row, 7): n; kind of noise (0 not released, 1 Laplace, 2 Gaussian), scale and number of the mean; the same of
-    the variance. `beliefs` (row, 5): 0 for a flat prior or 1, mu0, kappa0, nu0, s0 squared.
+    `seen` (row, 7): n; kind of noise (0 not released, 1 Laplace, 2 Gaussian), scale and released value of the mean; the
+    same for the variance. `beliefs` (row, 5): 0 for a flat prior, else 1; mu0, kappa0, nu0, s0 squared. `caps` (row,):
+    upper bounds on sigma2. `log_density` is a user's log prior; `of_data` selects the statistics of the data.
     """
 
     seen: Floats
@@ -33,7 +34,7 @@ class GridInput:
         return replace(self, seen=self.seen[i], beliefs=self.beliefs[i], caps=self.caps[i])
 
     def has_moment(self, power: float) -> Any:
-        """True where sigma2^power has a finite mean.
+        """True if sigma2^power has a finite mean.
 
         Without bounds and cap the density falls as a power of sigma2, which must exceed power + 1. That power is 0 for
         a flat prior and nu0 / 2 + 1 for a conjugate one, plus 1/2 there if a mean was released, plus (n - 1) / 2 if a
@@ -47,7 +48,7 @@ class GridInput:
         return (self.caps < np.inf) | (falls > power + 1.0)
 
     def log_prior(self, mu: Floats, v: Floats) -> Any:
-        """Log density of one row at means and variances that broadcast; 0 where it is flat."""
+        """Log prior of one row at means and variances, which broadcast; 0 for a flat prior."""
         if self.log_density is not None:
             return self.log_density(mu, v)
         known, mu0, kappa, nu, s2 = self.beliefs

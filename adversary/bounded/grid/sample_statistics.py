@@ -1,4 +1,4 @@
-r"""The mean and variance of the data themselves: their density, mean and variance of the population integrated out.
+r"""Density of the mean and variance of the data themselves, with those of the population integrated out.
 
 .. math::
 
@@ -7,8 +7,8 @@ r"""The mean and variance of the data themselves: their density, mean and varian
 
 With :math:`u = S (n-1)/n`, the variance with divisor n, the feasible statistics of n values in [0, 1] are those with
 :math:`u \le \bar y (1 - \bar y)`: the same region as that of mu and sigma2, and so the same lines and panels. The
-integral over mu is a difference of normal probabilities; that over v is a gamma integral in :math:`x = R / v`, by
-Gauss-Legendre panels where the region cuts it.
+integral over mu is a difference of normal probabilities. The integral over v is a gamma integral in :math:`x = R / v`,
+by Gauss-Legendre panels if the region truncates it.
 """
 
 from __future__ import annotations
@@ -22,26 +22,31 @@ from adversary.bounded.grid.question import GridInput
 
 _RULE, _ROUGH = np.polynomial.legendre.leggauss(10), np.polynomial.legendre.leggauss(2)
 _SHARES = np.array([1e-20, 1e-10, 1e-4])
-"""Of the gamma law below the edges of panels, and above them; the least is left out."""
+"""Gamma tail probabilities at panel edges, in both tails; the mass beyond the smallest is omitted."""
 _AWAY = np.array([-9.0, -3.0, 0.0, 3.0, 9.0])
-"""Panels' edges about the variance at which the region begins to cut, in widths of the cut."""
+"""Panel edges about the variance at which the region starts to truncate, in widths of that transition."""
 _AT_ONCE = 20_000
-"""Integrals over v that are worked out together."""
+"""Number of integrals over v per batch."""
 
 
 def log_statistics(
     question: GridInput, y: Floats, u: Floats, *, rough: bool = False, free: bool = False
 ) -> tuple[Floats, Floats]:
-    """Log density of mean and variance (divisor n) of the data of one row before the release, (mean, variance).
+    """Log prior density (mean, variance) of the mean and variance (divisor n) of the data, for one row.
 
-    In two parts: that of mu and sigma2 without the bounds, and the log probability of the bounds given the statistics.
+    It is returned in two parts: the density without the bounds, and the log probability of the bounds given the
+    statistics.
 
     Parameters
     ----------
     question : a row with a flat or conjugate prior
     y : (mean, 1) on [0, 1]
     u : (variance,) above 0
-    rough, free : the second part only to a tenth or so, or not at all
+    rough, free : whether the second part may have an error of about a tenth, or is left at 0
+
+    Returns
+    -------
+    Two arrays (mean, variance), in nats.
     """
     n = float(question.seen[0])
     s, cap, constrained = np.ravel(u) * n / (n - 1.0), float(question.caps), question.constrained
@@ -68,7 +73,7 @@ def log_noise(question: GridInput, y: Floats, u: Floats) -> Floats:
 
 
 def _log_upper_gamma(power: float, start: Floats) -> Floats:
-    """Log of the integral of x^(power - 1) exp(-x) from a point on, power at least 0."""
+    """Log of the integral of x^(power - 1) exp(-x) from `start` to infinity, power at least 0."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(exp1(start)) if power == 0.0 else np.log(gammaincc(power, start)) + gammaln(power))
 

@@ -6,8 +6,8 @@ r"""Joint density of both noisy statistics and the event that the exact ones are
 
 The order of integration is exchanged. The inner integral is over the mean y, in closed form, between the ends of
 :math:`x \le u(y)`. The outer one is over the angle :math:`\phi` of :math:`x = u(\tfrac12) \sin^2 \phi`. For it, the
-ends are :math:`\sin^2(\phi / 2)` and :math:`\cos^2(\phi / 2)`. The integrand in x is unimodal: a search locates the mode
-and the points where it has fallen by 36 nats. Between these points and the corners of the Laplace density,
+ends are :math:`\sin^2(\phi / 2)` and :math:`\cos^2(\phi / 2)`. The integrand in x is unimodal: a search locates the
+mode and the points where it has fallen by 36 nats. Between these points and the corners of the Laplace density,
 Gauss-Legendre panels are halved until they agree with their halves. Derivatives are taken under the integral sign.
 
 References
