@@ -1,4 +1,4 @@
-r"""What an analyst believes about the mean and variance of the data before a release, and when that is too little.
+r"""Priors of the mean and variance of bounded data.
 
 Informative: :math:`\sigma^2 \sim IG(\nu_0/2, \nu_0 s_0^2/2)`,
 :math:`\mu \mid \sigma^2 \sim N(\mu_0, \sigma^2/\kappa_0)`. Flat: :math:`p(\mu, \sigma^2) \propto 1`. A prior
@@ -43,18 +43,18 @@ class Flat:
 
 @dataclass(frozen=True, eq=False)
 class NormalInverseGamma:
-    r"""The conjugate prior, in the units of the data: mean near `mu0`, standard deviation near `s0`.
+    r"""Conjugate normal-inverse-gamma prior, in the units of the data.
 
     .. math:: \sigma^2 \sim IG(\nu_0/2, \nu_0 s_0^2/2), \quad \mu \mid \sigma^2 \sim N(\mu_0, \sigma^2/\kappa_0)
 
     Parameters
     ----------
-    mu0 : centre of the mean
-    kappa0 : worth of that centre, in values; positive
-    nu0 : worth of s0, in values; positive (below 0.1 the prior nears the improper one, and a warning says so)
-    s0 : typical standard deviation; positive
+    mu0 : prior centre of the mean
+    kappa0 : prior sample size of mu0, positive
+    nu0 : prior degrees of freedom of s0, positive; below 0.1 the prior is close to the improper one, with a warning
+    s0 : prior standard deviation, positive
 
-    Arrays are many priors at once, and broadcast against releases; with labels (xarray) by names of dimensions.
+    Arrays are many priors at once and broadcast against releases; with labels (xarray) by names of dimensions.
     """
 
     mu0: ArrayLike
@@ -80,11 +80,11 @@ class NormalInverseGamma:
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """The four of them by name."""
+        """The four parameters by name."""
         return {"mu0": self.mu0, "kappa0": self.kappa0, "nu0": self.nu0, "s0": self.s0}
 
     def having(self, numbers: Mapping[str, Any]) -> NormalInverseGamma:
-        """Copy with other `numbers`, which are not checked again."""
+        """Copy with other `numbers`, without checks."""
         changed = copy.copy(self)
         changed._set(numbers)
         return changed
@@ -100,7 +100,7 @@ class NormalInverseGamma:
 
     @property
     def labels(self) -> Labels:
-        """Of what was given with labels; none for plain numbers and arrays."""
+        """Labels of the parameters that have any (xarray)."""
         return Labels.of(*self.numbers.values())
 
     def log_prob(self, mu: ArrayLike, sigma2: ArrayLike) -> Floats:
@@ -118,11 +118,11 @@ class NormalInverseGamma:
 
 
 Prior = Flat | NormalInverseGamma | LogDensity
-"""One of the two above, or a function (mu, sigma2) -> log density in the units of the data, up to a constant."""
+"""`Flat`, `NormalInverseGamma`, or a function (mu, sigma2) -> log density (data units, up to a constant)."""
 
 
 def as_prior(prior: Any) -> Prior:
-    """The prior a user named: "flat", an object of this module, or a log density.
+    """Prior from "flat", an object of this module, or a log density.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def as_prior(prior: Any) -> Prior:
     Raises
     ------
     ValueError : a name that means an improper posterior (Theorem 17), or an unknown name
-    TypeError : something else
+    TypeError : any other object
 
     >>> as_prior("flat")
     Flat()
@@ -157,7 +157,7 @@ def as_prior(prior: Any) -> Prior:
 
 
 def together(release: BoundedRelease, prior: Prior) -> tuple[BoundedRelease, Prior, Labels]:
-    """Releases and priors broadcast by the names of dimensions, where there are any, and their common labels."""
+    """Releases and priors broadcast by the names of dimensions, if they have any, and their common labels."""
     if not isinstance(prior, NormalInverseGamma):
         return release, prior, release.labels
     if release.shape == () == prior.shape:
@@ -171,15 +171,15 @@ def together(release: BoundedRelease, prior: Prior) -> tuple[BoundedRelease, Pri
 
 
 _FLAT_DENSITY = 6.0
-"""Of the flat prior over the feasible region, whose area is the integral of mu (1 - mu)."""
+"""Density of the flat prior over the feasible region: one over its area, the integral of mu (1 - mu)."""
 
 
 def log_prior_mass(
     prior: Prior, bounds: tuple[float, float], constrained: bool, shape: tuple[int, ...]
 ) -> Floats | float:
-    """Log mass on what is looked at, of releases of this shape in rows; 0 for a log density of the user's.
+    """Log prior mass of the feasible region, one row per release; 0 for a user's log density.
 
-    Without the bounds 0: of a density that integrates to 1, or of a flat one that is 1 on [0, 1].
+    Without the bounds it is 0: the density integrates to 1, or is flat with value 1 on [0, 1].
     """
     if not constrained:
         return 0.0
@@ -189,7 +189,7 @@ def log_prior_mass(
 
 
 def _log_mass_on_region(unit: NormalInverseGamma, shape: tuple[int, ...]) -> Floats:
-    """Log probability of the feasible region under the prior: over v = 1 / (4 cosh(s)^2), mu by formula."""
+    """Log prior probability of the feasible region: quadrature over v = 1 / (4 cosh(s)^2), closed form in mu."""
     mu0, kappa, half, s2 = (
         np.broadcast_to(as_array(x), shape).ravel()[:, None]
         for x in (unit.mu0, unit.kappa0, 0.5 * as_array(unit.nu0), as_array(unit.s0) ** 2)
@@ -239,7 +239,7 @@ def _rows(columns: tuple[Any, ...], shape: tuple[int, ...]) -> Floats:
 
 
 def _on_unit(prior: Prior, bounds: tuple[float, float]) -> Callable[[Floats, Floats], Floats]:
-    """A log density of the user's on [0, 1]; the constant of the change of units is left out."""
+    """A user's log density on [0, 1], without the constant of the change of units."""
     low, width = bounds[0], bounds[1] - bounds[0]
     assert callable(prior)
 

@@ -1,7 +1,7 @@
-"""Which posteriors exist: what would leave infinite mass somewhere is refused, with the theorem's reason.
+"""Propriety of posteriors: a posterior with infinite mass is refused, with the theorem's reason.
 
-The thesis, Theorems 17 and 18; the second holds for n > 3, not for n = 3. A log density of the user's own is judged by
-the same limits of the likelihood, from its values far out (`tail_mass`).
+The thesis, Theorems 17 and 18; the second holds for n > 3, not for n = 3. A user's log density is checked against the
+same limits of the likelihood, from its values in the tails (`tail_mass`).
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _IMPROPER_MEAN = (
 def default_cap(release: BoundedRelease) -> Floats:
     """Largest sigma2, on [0, 1], of a posterior without the bounds: (n - 1) / (2 n epsilon2).
 
-    Below the thesis' cap the gamma and Laplace densities are conjugate. It is a limit of the method, not knowledge:
-    where it would exclude variances that data in the interval can have (epsilon2 >= 2 (n - 1) / n), there is none.
+    Below the thesis' cap the gamma and Laplace densities are conjugate. The cap is a limit of the method, not prior
+    knowledge: there is none if it would exclude feasible variances (epsilon2 >= 2 (n - 1) / n).
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def default_cap(release: BoundedRelease) -> Floats:
 
 
 def unit_cap(cap: float, release: BoundedRelease) -> float:
-    """A cap given in the units of the data, on [0, 1]; infinite for none.
+    """Cap on [0, 1], from a cap in squared units of the data; infinite for none.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def is_proper(release: BoundedRelease, prior: Any, constrained: bool = True, cap
     Raises
     ------
     ValueError : an unknown prior
-    TypeError : no prior at all
+    TypeError : an object that is not a prior
     """
     known = as_prior(prior)
     try:
@@ -163,7 +163,7 @@ def is_proper(release: BoundedRelease, prior: Any, constrained: bool = True, cap
 
 
 def _check_density(prior: Prior, release: BoundedRelease, constrained: bool, cap: float | None) -> None:
-    """Theorems 17 and 18 for a log density of the user's own."""
+    """Check a user's log density by Theorems 17 and 18."""
     assert callable(prior)
     low, width = release.bounds[0], release.width
 

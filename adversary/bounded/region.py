@@ -1,4 +1,4 @@
-r"""Which means and variances data in [0, 1] can have: bounds that hold before any noise, and cost no privacy.
+r"""Feasible means and variances of data in [0, 1]: constraints without any privacy cost.
 
 Kazan (2026), chapter 4, "the thesis" in this wing: Theorem 14 for the moments of a distribution, Theorem 16 for the
 statistics of n values. All functions work on the unit interval; `BoundedRelease` rescales.
@@ -16,7 +16,7 @@ from adversary.bounded.grid import log_likelihood
 
 
 def largest_variance(mean: ArrayLike) -> Any:
-    """The largest variance of a distribution on [0, 1] with this mean, m (1 - m) (Theorem 14).
+    """Largest variance m (1 - m) of a distribution on [0, 1] with mean m (Theorem 14).
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def largest_variance(mean: ArrayLike) -> Any:
 
 
 def feasible_mass(mu: ArrayLike, sigma2: ArrayLike, n: ArrayLike) -> Any:
-    r"""Probability that mean and variance of n normal values could be those of data in [0, 1].
+    r"""Probability that the sample mean and variance of n normal values are feasible for data in [0, 1].
 
     .. math:: C(\mu, \sigma^2) = P(S^2 \le \tfrac{n}{n-1} \bar Y (1 - \bar Y),\ 0 \le \bar Y \le 1),
               \quad \bar Y \sim N(\mu, \sigma^2/n),\ S^2 \sim \Gamma(\tfrac{n-1}2, \tfrac{n-1}{2\sigma^2})

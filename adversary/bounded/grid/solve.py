@@ -1,10 +1,10 @@
-r"""Posteriors on a grid that follows their mass, one release after another.
+r"""Quadrature of posteriors on adaptive grids, one release at a time.
 
 The log density per dt ds, with the mean at :math:`\mu(s)` and the variance at :math:`v(t)`, is a part that is worked
 out at every node and what the bounds leave (`noisy_likelihood.log_cut`), which is worked out on a coarser grid and
 interpolated: by cubics through its normal quantile, which hardly bends where the probability falls. Nodes are
 equidistributed in the cube root of the marginals, and partly evenly. A cell that the edge of the region crosses counts
-with its part inside, the density at the middle of that part.
+with its part inside, by the density at the middle of that part.
 
 Two solutions on different grids, the second laid by the first, give an estimate of the error; further ones follow until
 it is small. A row is solved by itself, so that no result depends on its neighbours.
@@ -29,27 +29,27 @@ from adversary.bounded.grid.sample_statistics import log_noise, log_statistics
 SIZES = ((18, 120), (30, 200), (40, 320), (60, 480))
 """Nodes along either axis of the coarse and the fine grid, in one solution after another."""
 CLOSE = 1e-3
-"""Estimated error with which a solution is the last."""
+"""Estimated error at which refinement stops."""
 DEPTH = 22.0
-"""Nats below the top of a density at which a grid ends."""
+"""Nats below the maximum of a density at which a grid ends."""
 _EVEN = 0.3
-"""Share of the nodes that are even over the range of the grid."""
+"""Share of the nodes that are spaced evenly over the range of the grid."""
 _SAFETY, _LEAST = 3.0, 3e-5
-"""Estimated error: so much times the difference of two solutions, and so much more."""
+"""Factor on the difference of two solutions, and constant, of the estimated error."""
 _ENDS = np.array([0.025, 0.975])
 _FIRST, _ROUNDS = 24, 60
-"""Nodes along either axis, and rounds, in the search for the mass."""
+"""Nodes along either axis, and largest number of rounds, in the search for the mass."""
 _ROUGH = 8.0
-"""Nats by which a log density that was met in the search may be too high."""
+"""Tolerance, in nats, for rough log densities in the search, which may be too high."""
 _SURE, _LOWEST = 7.5, 1e6
-"""Normal quantiles of probabilities of the bounds that count as 1, and at least."""
+"""Largest normal quantile (probability 1) and smallest one of the probability of the bounds."""
 Bounds = tuple[Floats, Floats, list[tuple[float, Floats]]]
 """Nodes of the coarse grid, and quantiles there with their signs."""
 
 
 @dataclass(frozen=True)
 class GridFit:
-    """Marginals of mean and variance of one release on [0, 1], their log mass and the estimate of their errors."""
+    """Solution for one release: marginals of mean and variance on [0, 1], log mass and estimated error."""
 
     question: GridInput
     mean: LineLaw
@@ -103,7 +103,7 @@ class GridFit:
 
 
 def solve_all(question: GridInput) -> list[GridFit]:
-    """A solution for every row, on all processors.
+    """Solutions for all rows, on all processors.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def solve_all(question: GridInput) -> list[GridFit]:
 
     Raises
     ------
-    RuntimeError : no mass was found; the first such row is named
+    RuntimeError : a row has no posterior mass on the grid; the message names the first
     """
 
     def solved(i: int) -> GridFit | None:
@@ -128,7 +128,7 @@ def solve_all(question: GridInput) -> list[GridFit]:
 
 
 def solve(ask: GridInput) -> GridFit | None:
-    """One row on finer and finer grids, until two solutions agree; None without any mass."""
+    """Solve one row on finer and finer grids until two solutions agree; None without any mass."""
     mean, variance = _lines(ask)
     with np.errstate(all="ignore"):  # far out, where the density is 0
         start = _find(ask, mean, variance)
@@ -162,7 +162,7 @@ def _lines(ask: GridInput) -> tuple[Line, Line]:
 
 
 def _exact_part(ask: GridInput, mean: Line, variance: Line, s: Floats, t: Floats) -> Floats:
-    """The part of the log density that is worked out at every node, (mean, variance); the region is not looked at."""
+    """Part of the log density that is computed at every node, (mean, variance), ignoring the region."""
     mu, v = mean.x(s)[:, None], variance.x(t)
     logs = mean.log_slope(s)[:, None] + variance.log_slope(t)
     if ask.of_data:
@@ -173,7 +173,7 @@ def _exact_part(ask: GridInput, mean: Line, variance: Line, s: Floats, t: Floats
 def _bounds_part(
     ask: GridInput, mean: Line, variance: Line, s: Floats, t: Floats, *, rough: bool = False
 ) -> list[tuple[float, Floats]]:
-    """The part that is interpolated: log probabilities of the bounds, (mean, variance), each with its sign."""
+    """Part that is interpolated: log probabilities of the bounds, (mean, variance), each with its sign."""
     if not ask.constrained:
         return []
     mu, v = mean.x(s)[:, None], variance.x(t)
@@ -185,7 +185,7 @@ def _bounds_part(
 
 
 def _spread(bounds: Bounds, s: Floats, t: Floats) -> Any:
-    """The part of the bounds at the nodes of a finer grid: monotone cubics through its normal quantiles."""
+    """Interpolate the part of the bounds to a finer grid, by monotone cubics of its normal quantiles."""
     from scipy.interpolate import PchipInterpolator
 
     coarse_s, coarse_t, parts = bounds
@@ -197,7 +197,7 @@ def _spread(bounds: Bounds, s: Floats, t: Floats) -> Any:
 
 
 def _limits(ask: GridInput, mean: Line, variance: Line) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Ends of both lines."""
+    """Ends of the search range on both lines."""
     far = 18.0 if ask.constrained else 300.0
     cap = np.inf if ask.of_data else float(ask.caps)
     top = float(variance.t(min(cap, 0.25))) if ask.constrained else float(variance.t(cap)) if cap < np.inf else 340.0
@@ -205,9 +205,9 @@ def _limits(ask: GridInput, mean: Line, variance: Line) -> tuple[tuple[float, fl
 
 
 def _find(ask: GridInput, mean: Line, variance: Line) -> tuple[LineLaw, LineLaw, float] | None:
-    """Rough marginals, over a range beyond which nothing counts, and the highest log density met.
+    """Rough marginals over the range of non-negligible mass, and the highest log density evaluated.
 
-    Closer and closer about the highest node.
+    Rounds zoom in on the highest node until the range is resolved.
     """
     limits = _limits(ask, mean, variance)
     seen, (known, mu0, _, _, s2) = Seen.of(ask.seen), ask.beliefs
@@ -246,13 +246,13 @@ def _find(ask: GridInput, mean: Line, variance: Line) -> tuple[LineLaw, LineLaw,
 
 
 def _masked(ask: GridInput, s: Floats, t: Floats, logs: Floats) -> Floats:
-    """-inf beyond the region."""
+    """Log densities with -inf outside the feasible region."""
     logs = np.where(np.isnan(logs), -np.inf, logs)
     return np.where(np.abs(s)[:, None] <= np.abs(t), logs, -np.inf) if ask.constrained else logs
 
 
 def _weighed(ask: GridInput, variance: Line, logs: Floats, t: Floats) -> Floats:
-    """Log densities with those of the second moments, where these exist, so that a grid reaches as far as they do."""
+    """Log density times the highest finite moment, so that the grid covers the mass that moments need."""
     if ask.constrained:
         return logs
     power = next((p for p in (2.0, 1.0, 0.5) if ask.has_moment(p)), 0.0)
@@ -261,7 +261,7 @@ def _weighed(ask: GridInput, variance: Line, logs: Floats, t: Floats) -> Floats:
 
 
 def _range(x: Floats, profile: Floats, limits: tuple[float, float]) -> tuple[float, float, bool]:
-    """Ends of what counts, one node more on either side; whether it has nodes enough and ends within the nodes."""
+    """Range of non-negligible mass plus one node on either side, and a flag: True if it is resolved and closed."""
     counts = np.flatnonzero(profile >= profile.max() - DEPTH)
     first, last, width = counts[0], counts[-1], x[-1] - x[0]
     low = x[first - 1] if first else max(limits[0], x[0] - width)
@@ -313,7 +313,7 @@ def _cells(
 
 
 def _integrate(ask: GridInput, laws: tuple[LineLaw, LineLaw], size: tuple[int, int]) -> GridFit | None:
-    """Both marginals, on grids laid by marginals known before."""
+    """Both marginals, on grids adapted to earlier marginals; None without any mass."""
     lines = laws[0].line, laws[1].line
     (coarse_s, coarse_t), (s, t) = ([_nodes(law, count) for law in laws] for count in size)
     with np.errstate(invalid="ignore"):
@@ -335,7 +335,7 @@ def _integrate(ask: GridInput, laws: tuple[LineLaw, LineLaw], size: tuple[int, i
 
 
 def _difference(ask: GridInput, one: GridFit, other: GridFit) -> float:
-    """The largest difference of two solutions: of probabilities, log sds, and in sds of means and ends of 95 %."""
+    """Largest difference of two solutions: in probabilities, log sds, and, in sds, means and ends of 95 % intervals."""
     result = [abs(one.log_mass - other.log_mass)]
     pairs = ((one.mean, other.mean, 1.0), (one.deviation, other.deviation, 1.0), (one.variance, other.variance, 2.0))
     for first, second, power in pairs:

@@ -1,4 +1,4 @@
-"""Deaths from cirrhosis in 46 US states against what was drunk there: the regression example of the thesis."""
+"""Cirrhosis deaths and alcohol consumption in 46 US states: the regression example of the thesis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""The sweeps of a Gibbs sampler for a regression known by noisy sums, all chains at once.
+r"""Sweeps of a Gibbs sampler for regression from noisy sums, vectorized over chains.
 
 One sweep: sums given coefficients and release, coefficients given sums, scales of the Laplace noise. Laplace noise is
 normal with variance w2 and 1/w2 inverse Gaussian given the noise, so that the first step is a normal draw. Constraints
@@ -45,7 +45,7 @@ class SweepTrace(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sweeps:
-    """A sampler and its arguments.
+    """Gibbs sampler of sums, coefficients and residual variance, with its settings.
 
     Parameters
     ----------
@@ -54,10 +54,10 @@ class Sweeps:
     moments : E x^0, ..., E x^4
     rate : of the Laplace noise, epsilon of a query
     centre, precision, shape, scale : mu0, Lambda0, a0, b0
-    constrained : whether sums, coefficients and sigma2 are kept to what data in [0, 1] can have
-    tight : whether the smaller region of coefficients is meant
-    published : whether the errors of the published script are made, and a chain that is rejected throughout gives up
-    tries : of one rejection step
+    constrained : whether sums, coefficients and sigma2 are restricted to feasible values for data in [0, 1]
+    tight : whether the smaller region of coefficients is used
+    published : whether to repeat the errors of the published script; a chain with only rejections then raises
+    tries : largest number of draws in one rejection step
     """
 
     n: float

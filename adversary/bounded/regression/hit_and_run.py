@@ -1,9 +1,9 @@
-r"""Steps inside a constrained block of the regression sampler, for chains whose block no free draw lands in.
+r"""Hit-and-run steps inside a constrained block of the regression sampler, for chains whose block draws all fail.
 
-A block drawn from its normal law until it satisfies the constraints may never do so. A step along a line from where the
-chain stands always can: the feasible part of the line is an interval (a chord of the region), and the law on it a
-normal one cut to that interval. Every such step keeps the law of the block, and so does a mixture of block draws and
-steps in which how often a block draw fails does not depend on where the chain stands: the chain stays exact.
+Rejection sampling of a block from its normal distribution may never succeed. A step along a line through the current
+state always does: the feasible part of the line is an interval (a chord of the region), and the conditional on it is a
+truncated normal. Each step leaves the distribution of the block invariant. So does a mixture of block draws and steps,
+because the probability that a block draw fails does not depend on the current state: the chain stays exact.
 
 References
 ----------

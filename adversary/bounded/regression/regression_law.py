@@ -1,4 +1,4 @@
-r"""Intercept, slope and residual variance: the conjugate law of the three, and which of them data in [0, 1] allow.
+r"""Conjugate distribution of intercept, slope and residual variance, and the values feasible for data in [0, 1].
 
 .. math:: y = \theta_0 + \theta_1 x + e, \quad e \sim N(0, \sigma^2), \quad
           \theta \mid \sigma^2 \sim N(\mu_0, \sigma^2 \Lambda_0^{-1}), \quad \sigma^2 \sim IG(a_0, b_0)
@@ -21,7 +21,7 @@ Region = Literal["weak", "tight"]
 
 @dataclass(frozen=True, eq=False)
 class RegressionLaw:
-    r"""Normal-inverse-gamma law of (intercept, slope) and the residual variance: a prior, and again a posterior.
+    r"""Normal-inverse-gamma distribution of (intercept, slope) and residual variance, as prior or posterior.
 
     .. math:: \theta \mid \sigma^2 \sim N(\mu_0, \sigma^2 \Lambda_0^{-1}), \quad \sigma^2 \sim IG(a_0, b_0)
 
@@ -81,7 +81,7 @@ class RegressionLaw:
         return np.asarray(normal + variance)
 
     def after(self, sums: ArrayLike) -> RegressionLaw:
-        r"""The law given exact sums S = (n, Sx, Sxx, Sy, Sxy, Syy).
+        r"""Posterior given exact sums S = (n, Sx, Sxx, Sy, Sxy, Syy).
 
         .. math:: \Lambda_n = X'X + \Lambda_0, \quad \mu_n = \Lambda_n^{-1} (X'y + \Lambda_0 \mu_0), \quad
                   a_n = a_0 + n/2, \quad b_n = b_0 + (y'y + \mu_0'\Lambda_0\mu_0 - \mu_n'\Lambda_n\mu_n)/2
@@ -159,7 +159,7 @@ def nonprivate_posterior(x: ArrayLike, y: ArrayLike, prior: RegressionLaw | None
 
 
 def feasible_coefficients(theta: ArrayLike, region: Region = "weak") -> NDArray[np.bool_] | bool:
-    """True where some data in [0, 1]^2 can have (intercept, slope) = theta as their regression of y on x.
+    """True if some data in [0, 1]^2 have (intercept, slope) = theta as their regression of y on x.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-r"""Moments of the regressor, the nearest that a distribution on [0, 1] has, and the law of one record they give.
+r"""Moments of the regressor, their projection on moments of distributions on [0, 1], and moments of one record.
 
 With :math:`m_k = E[x^k]`, :math:`X = (1, x)`: :math:`\eta_{ij} = m_{i+j}` and
-:math:`\xi_{ijkl} = m_{i+j+k+l} - m_{i+j} m_{k+l}`, so that five numbers hold everything a simple regression asks of x.
+:math:`\xi_{ijkl} = m_{i+j+k+l} - m_{i+j} m_{k+l}`, so that five moments of x suffice for simple regression.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def project_moments(m: ArrayLike, *, mixed: float = 0.0) -> Floats:
 
     .. math:: (1 - w) \, \arg\min_{m' \in M} \|m' - m\| + w \, (1, 1/2, 1/3, 1/4, 1/5)
 
-    M are the moments of distributions on 201 equally spaced points of [0, 1]. Noisy moments are mostly those of no
-    distribution at all, and a sampler that takes them at their word does not move.
+    M are the moments of distributions on 201 equally spaced points of [0, 1]. Noisy moments are mostly infeasible for
+    any distribution, and a sampler that uses them unchanged does not move.
 
     Parameters
     ----------

@@ -43,12 +43,12 @@ def gibbs(
     release : noisy sums and moments
     prior : of (intercept, slope) and sigma2, in the units of the data; unless given, `RegressionLaw()` for the
         rescaled data
-    constrained : whether sums, coefficients and sigma2 <= 1/4 are kept to what data in [0, 1] can have. Each block is
-        drawn until it is, and no density is renormalised
+    constrained : whether sums, coefficients and sigma2 <= 1/4 are restricted to feasible values for data in [0, 1].
+        Each block is drawn until it is feasible, and no density is renormalised
     region : of the coefficients; see `feasible_coefficients`
     draws, burn, chains : sweeps kept of each chain, sweeps dropped before them, and chains. Each starts from a draw of
         the prior, and all move together: twice the chains cost little more, twice the draws cost twice as much.
-        Neighbouring draws are much alike (a hundred sweeps or more for one independent draw where noise dominates)
+        Draws are highly autocorrelated (a hundred sweeps or more per independent draw if noise dominates)
     rng : seed
     max_tries : draws of one block in one sweep, all of them outside the region, before a chain takes steps along lines
         through where it stands instead, each from its law cut to the region. The posterior is the same whatever this
