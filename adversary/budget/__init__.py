@@ -1,9 +1,9 @@
-"""Setting a privacy budget from the disclosure risk an agency tolerates: everything that belongs to it, by one name.
+"""Privacy budgets from the disclosure risk that an agency tolerates.
 
-`RiskProfile` says what is tolerated and `recommend_epsilon` what that allows; `allocate` and `budget_table` say the
-same in zCDP, Gaussian or approximate DP and over several releases; `verdict` judges a guarantee already made;
-`attained_profile` is what a mechanism really does beside the worst case; `tradeoff_table` is what it costs in accuracy;
-`compare_proposals` is what others have proposed.
+`RiskProfile` is the tolerated risk and `recommend_epsilon` the largest epsilon that satisfies it. `allocate` and
+`budget_table` convert it to zCDP, Gaussian or approximate DP and to several releases. `verdict` judges an existing
+guarantee. `attained_profile` is the risk that a mechanism attains, next to the worst case; `tradeoff_table` is the
+cost in accuracy; `compare_proposals` has earlier proposals; `Ledger` adds up releases under one limit.
 """
 
 import lazy_loader

@@ -1,8 +1,8 @@
-"""Accuracy at a choice of epsilon: error, exact releases, and decisions that noise reverses.
+"""Accuracy at a choice of epsilon: error, probability of an exact release, and decisions reversed by noise.
 
-A count is released with noise, once, and a rate is decided on: is the released count at or below its target? For
-geometric noise at x = e^-epsilon the standard deviation is sqrt(2 x) / (1 - x), an exact release has the probability
-tanh(epsilon / 2), and a decision k steps from the target reverses with x^k / (1 + x) (Kazan's thesis, Example 3).
+A count is released with noise, once, and a decision compares a rate with a target. For geometric noise with
+x = e^-epsilon, the standard deviation is sqrt(2 x) / (1 - x), a release is exact with probability tanh(epsilon / 2),
+and a decision k steps from the target reverses with probability x^k / (1 + x) (Kazan's thesis, Example 3).
 """
 
 from __future__ import annotations
@@ -40,16 +40,20 @@ Rate = float | Fraction | str
 _SIMPLE = 10**9
 _DIGITS = Context(prec=4, rounding=ROUND_DOWN)
 SPLIT_PRECISION = 1e-6
-"""Relative, of the total that a split keeps to; what is found is on the safe side."""
+"""Relative precision of the total of a split; the result is on the safe side."""
 
 
 def mechanism_for(kind: str, parameter: float) -> Mechanism:
-    """Noise of a count that one person moves by 1, from the parameter it is sold with.
+    """Noise of a count that one person changes by 1, from its privacy parameter.
 
     Parameters
     ----------
     kind : "geometric" or "laplace", from epsilon; "discrete gaussian" or "gaussian", from rho
-    parameter : > 0; infinite is no noise, `Exact()`
+    parameter : epsilon or rho, nats, > 0; infinite for no noise, `Exact()`
+
+    Returns
+    -------
+    Mechanism
     """
     _, mechanism = NOISES[check_word("kind", kind, tuple(NOISES))]
     return Exact() if parameter == np.inf else mechanism(parameter)
@@ -102,13 +106,17 @@ def rmse(mechanism: Mechanism) -> float:
 
 
 def misclassification_probability(mechanism: Mechanism, truth: ArrayLike, threshold: ArrayLike) -> Any:
-    """Probability that "release <= threshold" says something else than "truth <= threshold".
+    """Probability that the released and the true count are on different sides of a threshold ("count <= threshold").
 
     Parameters
     ----------
     mechanism : noise of the count
-    truth : true counts, whole
-    threshold : whole for noise on the whole numbers; any finite number for continuous noise
+    truth : true counts, whole numbers
+    threshold : whole numbers for integer noise; any finite numbers for continuous noise; broadcasts with `truth`
+
+    Returns
+    -------
+    Probability, of the broadcast shape, with labels
 
     >>> from adversary.privacy.mechanisms import Geometric
     >>> round(misclassification_probability(Geometric(np.log(9.0)), truth=25, threshold=24), 12)
@@ -144,8 +152,8 @@ def rate_counts(base: int, target: Rate, deviation: Rate) -> RateCounts:
 
     Parameters
     ----------
-    base : people the rate is of, such as births
-    target, deviation : rates per person, >= 0; a float is the nearest simple fraction, so that 0.29 of 100 is 29
+    base : denominator of the rate, such as the number of births
+    target, deviation : rates per person, >= 0; a float stands for the nearest simple fraction, so 0.29 of 100 is 29
 
     >>> rate_counts(4012, "6/1000", "1/4000")
     RateCounts(threshold=24, above=25, below=23)
@@ -186,23 +194,25 @@ def tradeoff_table(
     failure: float = DEFAULT_FAILURE,
     releases: int = 1,
 ) -> xr.Dataset:
-    """For several risk profiles: the epsilon each allows, and what it leaves of the accuracy of a count and its rate.
+    """Table of risk profiles: the epsilon that each allows, and the resulting accuracy of a count and its rate.
 
     Parameters
     ----------
     profiles : risk profiles by name
     base, target, deviations : of the rate, as in `rate_counts`
-    noise : kind of `mechanism_for`. One release with geometric or Laplace noise has the epsilon, rounded as asked; of
-        the two Gaussians, and of several releases, the largest parameter is taken that keeps the profile but for
-        `failure`
-    statistic, round_down : of `recommend_epsilon`; the rounded epsilon is the one that is kept
-    releases : of the same data, together within the profile (`allocate`); accuracy is that of one of them
+    noise : kind of `mechanism_for`. One release with geometric or Laplace noise has the recommended epsilon, rounded as
+        requested; for Gaussian noise, and for several releases, it is the largest parameter that satisfies the profile
+        except with probability `failure`
+    statistic, round_down : as for `recommend_epsilon`
+    failure : probability of a release beyond the profile
+    releases : number of releases of the same data, together within the profile (`allocate`); accuracy is of one of them
 
     Returns
     -------
     Dataset of `epsilon`, `status`, `parameter`, `sd`, `rmse` and `prob_exact`, dims ("profile",); `switch`, dims
     ("profile", "deviation", "side"), side "above" or "below" the target; `true_count`, dims ("deviation", "side").
-    Without a finite epsilon above 0, noise and probabilities are NaN, or those of no noise.
+    If no epsilon above 0 satisfies the profile, noise and probabilities are NaN; if every epsilon does, those of no
+    noise.
     """
     if not profiles or not isinstance(profiles, Mapping):
         raise TypeError(f"profiles must be a mapping of names to risk profiles, not empty, got {profiles!r}")
@@ -244,13 +254,13 @@ def tradeoff_table(
 
 
 def _simple(rate: float) -> Fraction:
-    """The simple fraction that a float stands for: 1/3 of 0.3333333333333333; else the decimal as it is written."""
+    """The simple fraction that a float stands for, such as 1/3 for 0.3333333333333333; else its shortest decimal."""
     near = Fraction(rate).limit_denominator(_SIMPLE)
     return near if float(near) == rate else Fraction(repr(rate))
 
 
 def _fraction(name: str, rate: Rate) -> Fraction:
-    """A rate as a fraction, or ValueError naming the argument; TypeError where it is no number."""
+    """A rate as a fraction; ValueError, naming the argument, if negative, and TypeError if it is not a number."""
     if isinstance(rate, bool) or not isinstance(rate, str | Fraction | float | int | np.floating | np.integer):
         raise TypeError(f'{name} must be a rate, such as 0.006 or "6/1000", got {rate!r}')
     try:
@@ -272,33 +282,33 @@ def split_rho(
     statistic: str = "any",
     releases: int = 1,
 ) -> xr.Dataset:
-    """The rho that each of several tables may spend: together they keep a risk profile, with the least error.
+    """Split of rho between several tables with the smallest error, such that together they satisfy a risk profile.
 
-    The error of a table is the standard deviation of its noise over its mean count; the weighed sum of their squares is
-    smallest, for a given total, with rho proportional to the root of the weight over the mean count (the variance being
-    1 / (2 rho)). The total is the largest with which the loss of all the discrete Gaussian noise together keeps the
-    profile. Each rho is rounded down.
+    The error of a table is the standard deviation of its noise over its mean count. For a given total, the weighted sum
+    of squared errors is smallest with rho proportional to sqrt(weight) / mean count (the variance is 1 / (2 rho)). The
+    total is the largest with which the loss of all discrete Gaussian noise together satisfies the profile. Each rho is
+    rounded down.
 
     Parameters
     ----------
     data : people by places and features, or a table as `audit_tables` takes it
     tables : columns of each table by its name; one person is in one cell of each
-    profile : the tolerated risk, of every adversary whose beliefs about others do not depend on the person
-    weights : of the tables, by name, > 0; 1 unless given
-    failure : probability allowed of a release beyond the profile
-    statistic : "any", or "count" where nothing but one count is published
-    releases : publications of the same people, each with as much
+    profile : the tolerated risk, for every adversary whose beliefs about others do not depend on the person
+    weights : of the tables, by name, > 0; 1 by default
+    failure : tolerated probability of a release beyond the profile
+    statistic : "any", or "count" if only one count is published
+    releases : number of publications of the same people, each with this rho
 
     Returns
     -------
     Dataset, dim `table`: `rho`, `weight`, `mean_count`, `deviation` of the noise (people), `error` (deviation /
-    mean count) and `even_error` (were the same total split evenly); `total`, the sum of rho; `loss` of all releases and
+    mean count) and `even_error` (with the same total split evenly); `total`, the sum of rho; `loss` of all releases and
     `allowed`, the epsilon that the profile allows, nats
 
     Raises
     ------
-    ValueError : no table, a column that is not there, a table without people, a weight of no table or not above 0, no
-        rho above 0 keeps the profile, or every rho does
+    ValueError : no table, an unknown column, a table without people, a weight of an unknown table or not above 0, or a
+        profile that no rho above 0 satisfies, or every rho
 
     >>> import pandas as pd
     >>> town = pd.DataFrame({"block": ["a", "b"], "tract": ["t", "t"], "people": [10, 30]})
@@ -308,7 +318,8 @@ def split_rho(
     """
     if not tables:
         raise ValueError("tables must be at least one, got none")
-    noise = DiscreteGaussian(1.0)  # of no consequence: the columns alone are read
+    # A placeholder: only the columns of the tables are used.
+    noise = DiscreteGaussian(1.0)
     published = [PublishedTable(tuple(by), noise, name) for name, by in tables.items()]
     people = data if isinstance(data, Population) else population(data, published)
     counted = [people.table(one.by, one.name).answer(people.counts) for one in resolve_tables(published, people)]

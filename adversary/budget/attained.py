@@ -1,10 +1,10 @@
 """Risk that a mechanism attains, next to the bound that its guarantee sets for any mechanism.
 
-The release is that of `evidence`: noisy counts of the people in S and not in S, to an adversary who knows everybody but
-the target, or the first count alone. With geometric or Laplace noise it attains Theorem 4; with other noise it shows
-how much of the budget the bound wastes. All of it is exact and of the release itself; what may be computed from it is
-the guarantee's matter. As throughout `policy`, the adversary believes the same of everybody else's records whatever is
-true of the target.
+The release is that of `evidence`: noisy counts of the people in S and not in S, or the first count only, and an
+adversary who knows everybody but the target. Geometric and Laplace noise attain Theorem 4; for other noise the gap is
+the part of the budget that the bound wastes. Results are exact for the release itself; the guarantee also covers
+anything computed from it. As in all of `budget`, the adversary's belief about everybody else does not depend on the
+target.
 """
 
 from __future__ import annotations
@@ -45,18 +45,23 @@ def attained_risk(
     *,
     failure: ArrayLike = 0.0,
 ) -> Any:
-    """Largest ("upper") or smallest ("lower") posterior over prior after any release that can happen.
+    """Largest ("upper") or smallest ("lower") ratio of posterior to prior over all possible releases.
 
-    For geometric and Laplace noise it is the bound of Theorem 4 itself; for Gaussian noise, of either kind, 1 / (p q)
-    and 0: some release reveals everything.
+    For geometric and Laplace noise it equals the bound of Theorem 4; for continuous and discrete Gaussian noise it is
+    1 / (p q) and 0: some release reveals everything.
 
     Parameters
     ----------
     mechanism : noise of each count
     inclusion, value : p and q, in (0, 1]; arrays broadcast, DataArrays keep their labels
+    side : "upper" or "lower"
     statistic : "any" (two counts) or "count"
-    failure : probability of a larger ratio, of side "upper", under each of the truths: the inverse of `attained_tail`
-        at the worst, which is always "in S"; errors upwards, of the size of rounding
+    failure : probability of a larger ratio, for side "upper", under every truth: the inverse of `attained_tail` at the
+        worst truth, which is always "in S"; rounded up
+
+    Returns
+    -------
+    Ratio, of the broadcast shape
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian, Geometric
     >>> round(attained_risk(Geometric(0.5), 0.5, 0.1), 6), round(attained_risk(Geometric(0.5), 0.5, 0.1, "lower"), 6)
@@ -88,15 +93,19 @@ def attained_tail(
     truth: str = "in S",
     statistic: str = "any",
 ) -> Any:
-    """P(posterior over prior > ratio), over releases of one truth: exact sums, or quadrature to about 1e-13.
+    """P(posterior / prior > ratio) over releases of one truth: exact sums, or quadrature to about 1e-13.
 
-    Of discrete Gaussian noise wider than some thousands only to about 1e-8, as its loss is not listed.
+    For discrete Gaussian noise wider than some thousands the error is about 1e-8, since its loss is not listed.
 
     Parameters
     ----------
-    ratio : >= 0, may be infinite; a release whose ratio agrees with it to rounding does not exceed it
+    ratio : >= 0, may be infinite; a release whose ratio is equal up to rounding does not exceed it
     truth : "in S", "not in S" or "out"
     mechanism, inclusion, value, statistic : as in `attained_risk`
+
+    Returns
+    -------
+    Probability, of the broadcast shape
     """
     law = Evidence.of(mechanism, statistic)
     check_word("truth", truth, TRUTHS)
@@ -124,21 +133,21 @@ def attained_profile(
     statistic: str = "any",
     two: Guarantee | None = None,
 ) -> xr.Dataset:
-    """For a grid of adversaries: the ratio that the mechanism attains, the one that its guarantee allows, and the gap.
+    """Grid of adversaries with the ratio that the mechanism attains, the ratio that its guarantee allows, and the gap.
 
     Parameters
     ----------
     mechanism, statistic : as in `attained_risk`
     inclusion, value : vectors of priors in (0, 1]
-    guarantee : what the bound is derived from; the mechanism's `nominal_guarantee`, where none is given
+    guarantee : the guarantee behind the bound; by default the mechanism's `nominal_guarantee`
     failure : probability with which either ratio may be exceeded
-    two : the guarantee for two records, where it is sharper than `guarantee.group(2)`
+    two : the guarantee for two records, if sharper than `guarantee.group(2)`
 
     Returns
     -------
     Dataset, dims (inclusion, value): `attained` and `bound`, ratios; `attained_epsilon`, of the pure DP whose bound is
-    the attained ratio; `bound_epsilon`, which the bound was made with; `wasted` = 1 - attained_epsilon / bound_epsilon,
-    NaN where no epsilon is finite (certain adversaries; unbounded noise at failure 0).
+    the attained ratio; `bound_epsilon`, the equivalent epsilon of the guarantee; `wasted` = 1 - attained_epsilon /
+    bound_epsilon, NaN if no epsilon is finite (certain adversaries; unbounded noise at failure 0).
     """
     law = Evidence.of(mechanism, statistic)
     p, q = (np.atleast_1d(check_prior(name, x)) for name, x in (("inclusion", inclusion), ("value", value)))

@@ -1,12 +1,13 @@
-"""The evidence of two noisy counts about a target, and its law over releases: exact, for any noise of one count.
+"""The evidence of two noisy counts about a target, and its distribution over releases: exact, for any noise.
 
-The release behind Theorem 4: noisy counts of the people "in S" and "not in S", to an adversary who knows everybody but
-the target (`statistic="any"`), or the first of them alone ("count"). With U and V the losses of one more person in the
-first and in the second count, independent of each other, the ratio of posterior to prior is
+The release of Theorem 4 consists of noisy counts of the people "in S" and "not in S" (`statistic="any"`), or of the
+first only ("count"). The adversary knows everybody but the target. Let U and V be the independent privacy losses of one
+more person in the first and in the second count. The ratio of posterior to prior is
 
     r = 1 / (p q + e^-S),        S = U - log(p (1 - q) e^V + 1 - p)        [one count: S = U - log(1 - p q)].
 
-U has its law with the person there (P) if the target is in S and without (Q) otherwise; V likewise if not in S.
+U has its distribution with the person (P) if the target is in S, and without (Q) otherwise; V has P if the target is in
+the data but not in S, and Q otherwise.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Survival = Callable[[Floats], Floats]
 TRUTHS = ("in S", "not in S", "out")
 
 TIE = 2e-15
-"""Evidence that agrees to so much, relative to 1 and its parts, is the same: an atom never exceeds itself."""
+"""Relative rounding error within which two values of the evidence are a tie, so that an atom never exceeds itself."""
 
 _P, _Q = 0, 1
 _LAWS = {"in S": (_P, _Q), "not in S": (_Q, _P), "out": (_Q, _Q)}
@@ -40,12 +41,12 @@ _NODES = 5000
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Law of S, the log-likelihood ratio of "in S" against all else the adversary holds possible, less their log prior.
+    """Distribution of S, the log-likelihood ratio of "in S" against the prior-weighted alternatives.
 
     Parameters
     ----------
-    loss : law of the loss of one count, in which one more person counts
-    statistic : "any", two counts, or "count", one
+    loss : privacy loss of one count between one more person and none
+    statistic : "any" for two counts, or "count" for one
     """
 
     loss: PrivacyLoss
@@ -53,11 +54,11 @@ class Evidence:
 
     @classmethod
     def of(cls, mechanism: Mechanism, statistic: str = "any") -> Evidence:
-        """Of counts with this noise.
+        """The evidence of counts with this noise.
 
         Raises
         ------
-        TypeError : no mechanism, or a clamped or rounded one, whose loss depends on the count
+        TypeError : not a mechanism, or a clamped or rounded one, whose loss depends on the count
         """
         if not isinstance(mechanism, Mechanism):
             raise TypeError(f"mechanism must be a noise law, such as Geometric(1.0), got {mechanism!r}")
@@ -82,9 +83,10 @@ class Evidence:
         return np.concatenate([np.zeros(0), *chances]).reshape(s.shape)
 
     def quantile(self, failure: Floats, p: Floats, q: Floats) -> Floats:
-        """Smallest s with P(S > s) <= failure under every truth, from above: "in S" makes S stochastically largest.
+        """Smallest s with P(S > s) <= failure under every truth, rounded up.
 
-        U is larger under P than under Q, and V, which lowers S, smaller under Q.
+        It is that of "in S", under which S is stochastically largest: U is larger under P than under Q, and V, which
+        lowers S, is smaller under Q.
         """
         failure, p, q = np.broadcast_arrays(failure, p, q)
         with np.errstate(divide="ignore"):
@@ -98,13 +100,13 @@ class Evidence:
         return np.concatenate(quantiles).reshape(failure.shape)
 
     def _pieces(self, *arrays: Floats) -> list[Any]:
-        """Flat arrays and a slice of them at a time, so that adversaries times nodes fit in memory."""
+        """Flat arrays, with slices such that adversaries times nodes fit in memory."""
         flat = [np.ravel(x) for x in arrays]
         rows = max(1, _ENTRIES // (self.loss.losses.size + 1 if isinstance(self.loss, LatticeLoss) else _NODES))
         return [(*flat, slice(i, i + rows)) for i in range(0, flat[0].size, rows)]
 
     def _survival(self, p: Floats, q: Floats, truth: str) -> Survival:
-        """P(S > s) of some adversaries, (n,), as a function of s, (n,)."""
+        """P(S > s) for some adversaries, (n,), as a function of s, (n,)."""
         (u, v), loss = _LAWS[truth], self.loss
         with np.errstate(divide="ignore"):
             log_rest, log_other, log_out = (
@@ -121,14 +123,14 @@ def _one_minus_product(p: Floats, q: Floats) -> Floats:
 
 
 def _threshold_of(s: Floats, other: Floats) -> Floats:
-    """The value that U must exceed for S > s, `other` being the log likelihood of the rest; ties count as equal."""
+    """The value that U must exceed for S > s, with `other` the log likelihood of the alternatives; ties are equal."""
     with np.errstate(invalid="ignore"):
         slack = TIE * (1.0 + np.abs(s) + np.abs(other))
         return s + other + np.where(np.isfinite(slack), slack, 0.0)
 
 
 def _rest_given(v: Floats, log_other: Floats, log_out: Floats) -> Floats:
-    """log(p (1 - q) e^V + 1 - p); what has no weight counts for nothing, however large."""
+    """log(p (1 - q) e^V + 1 - p), with 0 * inf = 0."""
     finite = np.isfinite(log_other)
     return np.logaddexp(np.where(finite, np.where(finite, log_other, 0.0) + v, -np.inf), log_out)
 
@@ -140,7 +142,7 @@ def _exceeding(loss: PrivacyLoss, side: int, s: Floats, log_other: Floats, log_o
 
 @singledispatch
 def _of_two(loss: PrivacyLoss, u: int, v: int, log_other: Floats, log_out: Floats) -> Survival:
-    """P(S > s) of two counts, averaged over V: through `expect`, or panel by panel where V has atoms and kinks."""
+    """P(S > s) for two counts, averaged over V: by `expect`, or by panels for Laplace noise, with atoms and kinks."""
     return lambda s: as_array(loss.expect(_exceeding(loss, u, s[:, None], log_other, log_out))[v])
 
 
@@ -150,7 +152,7 @@ def _(loss: LaplaceLoss, u: int, v: int, log_other: Floats, log_out: Floats) -> 
 
 
 def _smallest_threshold(survival: Survival, allowed: Floats, least: Floats, most: Floats) -> Floats:
-    """Smallest s at which a survival function is at most `allowed`, by bisection between the ends of the law."""
+    """Smallest s at which a survival function is at most `allowed`, by bisection between the ends of the support."""
     low, high = np.clip(least - 1.0, -_FARTHEST, _FARTHEST), np.minimum(most, _FARTHEST)
     never = (high < most) & (survival(high) > allowed)
     high = halved(lambda s: survival(s) <= allowed, low, high, 1.0)
@@ -160,15 +162,17 @@ def _smallest_threshold(survival: Survival, allowed: Floats, least: Floats, most
 
 @lru_cache(maxsize=1)
 def _legendre() -> tuple[Floats, Floats]:
-    """Nodes and weights of 20 points on [0, 1]: 1e-16 on panels of 6 nats, the integrand's poles being pi away."""
+    """Nodes and weights of 20 Gauss-Legendre points on [0, 1].
+
+    The error is 1e-16 on panels of 6 nats, since the integrand's poles are pi away from the real line."""
     x, w = leggauss(20)
     return 0.5 * (x + 1.0), 0.5 * w
 
 
 def _over_laplace(loss: LaplaceLoss, u: int, v: int, s: Floats, log_other: Floats, log_out: Floats) -> Floats:
-    """P(S > s) for Laplace noise: the two atoms of V, the part where U exceeds for certain, and panels in between.
+    """P(S > s) for Laplace noise: two atoms of V, the part where U exceeds with certainty, and panels in between.
 
-    s, log_other and log_out are columns, (n, 1); the answer is (n,).
+    s, log_other and log_out are columns, (n, 1); the result is (n,).
     """
     e, s = loss.epsilon0, _threshold_of(s, np.zeros(1))
     tail = _exceeding(loss, u, s, log_other, log_out)
@@ -181,8 +185,9 @@ def _over_laplace(loss: LaplaceLoss, u: int, v: int, s: Floats, log_other: Float
         return np.clip(np.where(share < 1.0, log_odds, -np.inf), -e, e)
 
     low, high = crossing(-e), crossing(e)
-    ends = 0.5 * np.exp(np.array([0.0, -e]))[:: 1 if v == _Q else -1]  # masses of V at -e and e
-    sign, start = (-0.5, 0.5) if v == _Q else (0.5, 0.5 * np.exp(-e))  # its density is start / 2 e^(sign (V + e))
+    # Masses of V at -e and e; between them its density is start / 2 e^(sign (V + e)).
+    ends = 0.5 * np.exp(np.array([0.0, -e]))[:: 1 if v == _Q else -1]
+    sign, start = (-0.5, 0.5) if v == _Q else (0.5, 0.5 * np.exp(-e))
     certain = start * np.abs(np.expm1(sign * (low + e)))
     panels = int(np.ceil(2.0 * e / 6.0))
     x, w = _legendre()

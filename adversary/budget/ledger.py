@@ -1,10 +1,10 @@
-"""A ledger of releases about the same people: privacy spent together and left under a limit, by a rule.
+"""A ledger of releases about the same people: total privacy loss and remaining budget under a limit, by five rules.
 
-A limit that is fixed before the first release holds by one of five rules, also where each release is chosen after the
-others were seen, but for the last. "sum": epsilons and deltas add up. "zCDP", "Renyi" and "Gaussian": rho, gamma at one
-order, and mu squared add up (filters: Feldman and Zrnic 2021, "Individual privacy accounting via a Renyi filter"; Smith
-and Thakurta 2022, "Fully adaptive composition for Gaussian differential privacy"). "losses": the privacy losses of all
-releases are composed, the sharpest, and valid only where the parameters of all were fixed in advance.
+The limit is fixed before the first release. All rules but "losses" are valid if releases are chosen adaptively. "sum":
+epsilons and deltas add up. "zCDP", "Renyi" and "Gaussian": rho, gamma at one order, and mu squared add up (filters:
+Feldman and Zrnic 2021, "Individual privacy accounting via a Renyi filter"; Smith and Thakurta 2022, "Fully adaptive
+composition for Gaussian differential privacy"). "losses": the privacy losses of all releases are composed; this is the
+sharpest rule, and valid only if all parameters were fixed in advance.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ RULES: Mapping[str, tuple[tuple[type[Guarantee], ...], str]] = {
         "Privacy losses are composed, which is valid only as all parameters were fixed in advance.",
     ),
 }
-"""The limits that each rule keeps, and the rule in a sentence; the first that fits is taken where none is named."""
+"""Definitions that the limit of each rule may have, and the rule in a sentence; the first that fits is the default."""
 _ADDED = {SUM: "epsilon without a delta", ZCDP: "rho", RENYI: "gamma", GAUSSIAN: "mu"}
 _CLASSES: tuple[type[Guarantee], ...] = (PureDP, ApproximateDP, ZeroConcentratedDP, GaussianDP, RenyiDP)
 KINDS: Mapping[str, type[Guarantee]] = {one.kind or str(one.definition): one for one in _CLASSES}
-"""Definitions that a file can write, by their key."""
+"""Definitions that a ledger file may contain, by key."""
 PRECISION = 1e-6
-"""Relative, of what is left where it is searched for; on the safe side."""
+"""Relative precision of a remaining budget that is searched for; it is rounded down."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One release of a ledger, or several alike.
+    """One release of a ledger, or several equal ones.
 
     Parameters
     ----------
     name : of the release
-    guarantee : of each
-    times : how many releases
+    guarantee : of each release
+    times : number of releases
     fixed : whether its parameters were fixed before the first release of the ledger was seen
     date : as text; "" where none is given
     """
@@ -88,20 +88,20 @@ class Ledger:
 
     Parameters
     ----------
-    limit : what all releases together must guarantee: PureDP, ApproximateDP, ZeroConcentratedDP, RenyiDP of one order,
-        or GaussianDP
-    rule : one of `RULES`; the first that keeps such a limit, unless given
+    limit : guarantee that all releases together must satisfy: PureDP, ApproximateDP, ZeroConcentratedDP, RenyiDP of one
+        order, or GaussianDP
+    rule : one of `RULES`; by default the first one for this kind of limit
     entries : releases so far
     title : of the file
 
     Raises
     ------
-    ValueError : a rule that cannot keep the limit, or releases that overspend it
+    ValueError : a rule that does not fit the limit, or releases that exceed it
 
     References
     ----------
-    Rogers, Roth, Ullman and Vadhan 2016, "Privacy odometers and filters": a limit may be kept under adaptive choice
-    only by rules that allow it.
+    Rogers, Roth, Ullman and Vadhan 2016, "Privacy odometers and filters": adaptive choice of releases needs special
+    composition rules.
 
     >>> from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
     >>> ledger = Ledger(ZeroConcentratedDP(1.0))
@@ -133,20 +133,20 @@ class Ledger:
             self._append(one)
 
     def add(self, name: str, guarantee: Guarantee, *, times: int = 1, fixed: bool = False, date: str = "") -> None:
-        """Enter a release; one that would overspend is refused, and the ledger stays as it was.
+        """Enter a release; one that would exceed the limit is refused, and the ledger is unchanged.
 
         Parameters
         ----------
         name : of the release
-        guarantee : of each, with this rule's parameter, or a privacy loss under "losses"
-        times : how many releases
-        fixed : whether its parameters were fixed before the first release was seen; "losses" asks for it
+        guarantee : of each release, with this rule's parameter, or a privacy loss under "losses"
+        times : number of releases
+        fixed : whether its parameters were fixed before the first release was seen; "losses" requires it
         date : as text
 
         Raises
         ------
-        ValueError : it would overspend the limit, the rule cannot add such a guarantee, or "losses" meets a release
-            whose parameters were not fixed in advance
+        ValueError : it would exceed the limit, the rule cannot add such a guarantee, or, under "losses", its parameters
+            were not fixed in advance
         """
         self._append(Entry(name, guarantee, times, fixed, date))
 
@@ -167,7 +167,7 @@ class Ledger:
 
     @property
     def left(self) -> dict[str, float]:
-        """The largest parameter of one more release of each definition: by name, rounded down where searched for."""
+        """Remaining budget: the largest parameter of one more release, by definition, rounded down if searched for."""
         return {name: x for name, kind in KINDS.items() if (x := self._largest(name, kind)) is not None}
 
     @property
@@ -176,7 +176,7 @@ class Ledger:
         return RULES[self.rule][1]
 
     def _cost(self, guarantee: Guarantee) -> tuple[float, float]:
-        """(what adds up, delta) of one release by the rule; ValueError where there is none."""
+        """(additive cost, delta) of one release under the rule; ValueError if its guarantee implies no such cost."""
         pure = guarantee.loss_bound(0.0)
         rho: float | None = None
         if self.rule == SUM and isinstance(guarantee, ApproximateDP):
@@ -233,13 +233,13 @@ class Ledger:
 
     def _keeps(self, entries: tuple[Entry, ...]) -> bool:
         if self.rule == LOSSES:
-            # upper ends, unlike `is_satisfied_by`: a limit is kept where that is certain
+            # Upper bounds, unlike in `is_satisfied_by`: the limit must hold for certain.
             total, (most, delta) = self._total(entries), self._capacity
             return bool(total.worst_delta(most) <= tolerated(delta)) if delta else total.loss_bound(0.0) <= most
         return all(x <= tolerated(most) for x, most in zip(self._sums(entries), self._capacity, strict=True))
 
     def _largest(self, name: str, kind: type[Guarantee]) -> float | None:
-        """The largest parameter of one more release of this definition; None where the rule cannot add it."""
+        """The largest parameter of one more release of this definition; None if the rule cannot add it."""
         if kind is RenyiDP and self.rule == RENYI:
             return max(0.0, self._capacity[0] - self._sums(self.entries)[0])
         if kind in (RenyiDP, ApproximateDP) or (self.rule == LOSSES and kind is ZeroConcentratedDP):
@@ -306,7 +306,7 @@ class Ledger:
         return ledger
 
     def save(self, path: str | Path) -> None:
-        """Write the ledger as TOML, whole or not at all; one that was loaded keeps its text, new releases below it.
+        """Write the ledger as TOML, atomically; a loaded ledger retains its text, and new releases follow it.
 
         Parameters
         ----------
@@ -333,7 +333,7 @@ def _pair(entry: Entry) -> PrivacyLoss:
 
 
 def _largest(fits: Callable[[float], bool]) -> float:
-    """The largest number >= 0 that fits: a round one, or to `PRECISION` on the safe side; infinite where all do."""
+    """The largest number >= 0 that fits, from below to a relative `PRECISION` or a round one; infinite if all fit."""
     low, high = 0.0, 1.0
     while fits(high):
         low, high = high, 4.0 * high
@@ -348,7 +348,7 @@ def _largest(fits: Callable[[float], bool]) -> float:
 
 
 def _known(file: Path, where: str, table: Mapping[str, Any], keys: Iterable[str]) -> None:
-    """ValueError for a key that a table does not have."""
+    """ValueError for an unknown key of a table."""
     for key in table:
         if key not in keys:
             owners = [name for name, kind in KINDS.items() if name in keys and key in kind.parameter_names()]
@@ -358,7 +358,7 @@ def _known(file: Path, where: str, table: Mapping[str, Any], keys: Iterable[str]
 
 
 def _guarantee(file: Path, where: str, table: Mapping[str, Any], others: Sequence[str]) -> Guarantee:
-    """The one definition of a table."""
+    """The guarantee of a table, which must have exactly one definition."""
     _known(file, where, table, (*KINDS, *others))
     given = [key for key in table if key in KINDS]
     if len(given) != 1:

@@ -1,8 +1,8 @@
-"""From a risk profile to the largest epsilon that keeps it: the arrow of a risk bound, run backwards.
+"""The largest epsilon that satisfies a risk profile: the inverse of a risk bound.
 
-epsilon* = inf over adversaries (p, q) of the epsilon at which no release moves that adversary beyond r*(p, q) (Kazan's
-thesis, Equation 3.15). An infimum: it may be approached only, as a prior tends to 0. In closed form where there is one,
-else by a search whose answer is the lower end of its bracket; nothing is ever rounded towards more risk.
+epsilon* is the infimum over adversaries (p, q) of the largest epsilon at which no release moves that adversary beyond
+r*(p, q) (Kazan's thesis, Equation 3.15). It may be a limit, as a prior tends to 0. Solutions are closed-form where
+available, otherwise the lower end of the bracket of a search; rounding never goes towards more risk.
 """
 
 from __future__ import annotations
@@ -28,18 +28,21 @@ SEARCHED = "This was found by a search, which proves nothing of adversaries it d
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The largest epsilon that keeps a risk profile, and the adversary who asks for it.
+    """The largest epsilon that satisfies a risk profile, and the binding adversary.
 
     Parameters
     ----------
-    loss : the infimum, unrounded; above the true one by no more than rounding, but for the method "search", which may
-        miss adversaries
-    inclusion, value : priors of the adversary who binds or, where not `attained`, their limit; NaN where nobody does
-    method : "closed", "certified search" or "search" (of a function of which nothing is known: not certified)
-    bracket : (lower, upper) around the infimum; the lower end is 0 where none is certified
-    status : "bounded"; "unattainable", no epsilon above 0 keeps the profile (`loss` is 0: releasing nothing would);
-        "unconstrained", every epsilon keeps it (`loss` is infinite)
-    round_down : decimals of `epsilon`; None leaves it unrounded
+    loss : the infimum, nats, unrounded; exceeds the true one at most by rounding, except for the method "search", which
+        may miss adversaries
+    inclusion, value : priors of the binding adversary or, if not `attained`, their limit; NaN without one
+    attained : whether the binding adversary exists, rather than being a limit
+    method : "closed", "certified search" or "search" (of a user's function: not certified)
+    bracket : (lower, upper) around the infimum; the lower end is 0 if not certified
+    status : "bounded"; "unattainable", no epsilon above 0 satisfies the profile (`loss` is 0: only no release does);
+        "unconstrained", every epsilon satisfies it (`loss` is infinite)
+    profile : the risk profile
+    statistic : "any" or "count", see `recommend_epsilon`
+    round_down : decimals of `epsilon`; None for no rounding
     """
 
     loss: float
@@ -55,7 +58,7 @@ class Recommendation:
 
     @property
     def epsilon(self) -> float:
-        """The recommendation, in nats: `loss`, rounded down if that was asked for."""
+        """The recommendation, in nats: `loss`, rounded down if requested."""
         if self.round_down is None or not np.isfinite(self.loss):
             return self.loss
         return rounded_down(self.loss, self.round_down)
@@ -94,27 +97,32 @@ class Recommendation:
 def recommend_epsilon(
     profile: RiskProfile, *, statistic: str = "any", round_down: int | None = None, method: str = "auto"
 ) -> Recommendation:
-    """Largest epsilon whose releases keep every adversary within a risk profile.
+    """Largest epsilon such that no release moves any adversary beyond a risk profile.
 
-    Assumed of adversaries is what `risks` says: they know the mechanism, and believe the same of everybody else's
-    records whatever is true of the target.
+    Adversaries are assumed to know the mechanism, and their belief about everybody else's records does not depend on
+    the target (see `relative_risk_bound`).
 
     Parameters
     ----------
-    statistic : what may be published, "any" thing or one "count" of the people in S
-    round_down : decimals to keep of `.epsilon`, e.g. 2; unrounded where None
-    method : "auto"; "closed", a formula or an error; "numeric", the search, formula or not
+    profile : the tolerated risk
+    statistic : "any" published statistic, or one "count" of the people in S
+    round_down : decimals of `.epsilon`, e.g. 2; None for no rounding
+    method : "auto"; "closed" for a formula (or an error); "numeric" for the search, even if there is a formula
+
+    Returns
+    -------
+    Recommendation
 
     Raises
     ------
-    ValueError : the profile is less than 1, or no number, for some adversary
+    ValueError : the profile is below 1, or NaN, for some adversary
 
     Warns
     -----
-    RuntimeWarning : a function that was given as a profile is infinite for every adversary it was asked about
+    RuntimeWarning : a function given as a profile is infinite for every evaluated adversary
 
-    >>> found = recommend_epsilon(RiskProfile.difference(0.2), round_down=2)
-    >>> found.epsilon, found.inclusion, found.value, found.method
+    >>> best = recommend_epsilon(RiskProfile.difference(0.2), round_down=2)
+    >>> best.epsilon, best.inclusion, best.value, best.method
     (0.4, 1.0, 0.4, 'closed')
     """
     if not isinstance(profile, RiskProfile):
@@ -157,7 +165,7 @@ def _of_part(
 
 
 def rounded_down(x: float, decimals: int) -> float:
-    """A number cut to so many decimals, never upwards: 0.57 stays 0.57, and 0.5699 is 0.56."""
+    """A number rounded down to some decimals, of its shortest decimal form: 0.57 stays 0.57, and 0.5699 is 0.56."""
     exact = Decimal(repr(float(x)))
     if exact.as_tuple().exponent >= -decimals:  # type: ignore[operator]
         return float(x)

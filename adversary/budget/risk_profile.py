@@ -1,8 +1,8 @@
-"""Risk profiles: how far an agency will let any adversary's belief rise, as a function of the adversary's prior.
+"""Risk profiles: the largest tolerated rise of an adversary's belief, as a function of the adversary's prior.
 
 A profile maps (inclusion, value) = (p, q) to the largest tolerated ratio r*(p, q) of posterior to prior, in [1, inf];
-infinite means that these adversaries do not matter. It says nothing of epsilon; `recommend_epsilon` does. The kinds are
-in `tolerances`: each says `tolerated`, `domain`, and, where there is one, the adversary who binds in closed form.
+infinite means no limit for these adversaries. `recommend_epsilon` converts a profile to an epsilon. The kinds are in
+`tolerances`: each has `tolerated`, `domain`, and, for some, the binding adversary in closed form.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from adversary.budget.tolerances import (
 )
 
 OUTSIDE = (0.01, 0.1, 0.5, 0.9, 0.001)
-"""Priors of which the first is shown that a profile is not about."""
+"""Priors that are checked, in this order, for examples outside a profile's domain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class RiskProfile:
 
     Parameters
     ----------
-    tolerance : of a kind in `tolerances`
+    tolerance : one of the kinds in `tolerances`
     """
 
     tolerance: Tolerance
@@ -52,13 +52,13 @@ class RiskProfile:
     def ratio_or_absolute(
         ratio: float, absolute: float, inclusion: float | Range | None = None, value: float | Range | None = None
     ) -> RiskProfile:
-        """max(ratio, absolute / (p q)): a posterior up to `absolute` is harmless, beyond it the ratio counts.
+        """max(ratio, absolute / (p q)): any posterior up to `absolute` is tolerated, above it the ratio is limited.
 
         Parameters
         ----------
-        ratio : >= 1
-        absolute : in [0, 1]; 0 leaves the ratio alone, 1 asks for nothing
-        inclusion, value : the adversaries it is about, a prior or a range (low, high); all, where None
+        ratio : largest ratio of posterior to prior, >= 1
+        absolute : posterior probability in [0, 1]; 0 means the ratio only, 1 means no limit
+        inclusion, value : priors of the adversaries that are limited, a number or a range (low, high); None for all
         """
         every = RiskProfile(RatioOrAbsolute(ratio, absolute))
         return every.within(*(EVERYBODY[0] if x is None else x for x in (inclusion, value)))
@@ -84,9 +84,9 @@ class RiskProfile:
 
         Parameters
         ----------
-        function : called with arrays that broadcast; one that takes single numbers only is called for each, slowly
-        decreasing : an assurance that the function never rises in either prior, with which the optimum is certified; a
-            function seen to break it is refused
+        function : called with arrays that broadcast; a function of single numbers is called for each, slowly
+        decreasing : whether the function is known to be non-increasing in both priors, which certifies the optimum; a
+            violation at evaluated priors is an error
         """
         return RiskProfile(Custom(function, decreasing))
 
@@ -102,7 +102,7 @@ class RiskProfile:
 
     @property
     def about_values(self) -> bool:
-        """True where what a record says is in question, and not only whether it is there (value 1)."""
+        """True if the profile covers value priors below 1: the value of a record, not only its inclusion."""
         return self.tolerance.about_values
 
     def __call__(self, inclusion: ArrayLike, value: ArrayLike) -> Any:
@@ -112,11 +112,11 @@ class RiskProfile:
         return over_labels(self.tolerance.ratios, inclusion, value)
 
     def outsiders(self, priors: Sequence[float] = OUTSIDE) -> list[tuple[float, float]]:
-        """Adversaries, (inclusion, value), of whom the profile asks nothing: of each prior the first that is outside.
+        """Examples of adversaries (inclusion, value) that the profile does not limit, at most one per prior.
 
         Parameters
         ----------
-        priors : those to look at, one prior at a time; the other is the largest of the profile's own
+        priors : candidates for one prior; the other is the largest of the profile's domain
 
         >>> RiskProfile.ratio_or_absolute(1.0, 0.05, inclusion=(1e-5, 1 / 2000), value=1.0).outsiders()
         [(0.01, 1.0)]

@@ -1,11 +1,11 @@
 """The smallest epsilon over all adversaries, by branch and bound on the square of priors.
 
-On a cell [p0, p1] x [q0, q1] where r* is at least r, no adversary needs less than the box rule of `RatioOrAbsolute`
-gives for that r: a lower bound. Values at adversaries inside are upper bounds. Cells whose lower bound is no better
-than the best adversary known are dropped, the rest halved either way. Where r* rises in neither prior its least on a
-cell is at the upper corner, and the bracket is certified; elsewhere the least of the corners and the middle stands for
-it, on a first grid (2 % of either prior, or a factor of 1.8) whose local minima are looked at closely. No search finds
-a dip that no point of the grid feels.
+On a cell [p0, p1] x [q0, q1] with r* at least r, the box rule of `RatioOrAbsolute` for that r is a lower bound on every
+adversary's epsilon. Values at adversaries inside are upper bounds. Cells whose lower bound is no better than the best
+adversary so far are dropped; the others are halved in both directions. If r* is non-increasing in both priors, its
+minimum on a cell is at the upper corner, and the bracket is certified. Otherwise the minimum over the corners and the
+middle replaces it, on a first grid (2 % of either prior, or a factor of 1.8) whose local minima are refined. A dip
+between the points of the grid may then be missed.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ NEAREST = 1e-12
 """Prior in place of 0, where a function cannot be evaluated."""
 
 ZOOMED, FOLLOWED = 30, 6
-"""Local minima of the first grid that are looked at more closely, and those of them that are followed downhill."""
+"""Number of local minima of the first grid that are refined, and of those that start a local optimisation."""
 NOBODY = Binding(np.inf, np.nan, np.nan)
 
 type Cells = tuple[Floats, Floats, Floats, Floats]
 
 
 class Optimum(NamedTuple):
-    """Least epsilon between `lower` and the one of `best`; `certified` if the lower end is proved."""
+    """Bracket of the smallest epsilon, from `lower` to that of `best`; `certified` if the lower end is proved."""
 
     lower: float
     best: Binding
@@ -42,11 +42,13 @@ class Optimum(NamedTuple):
 
 
 def least_epsilon(tolerance: Tolerance, statistic: str = "any") -> Optimum:
-    """Infimum over the profile's domain of the epsilon that each adversary needs; infinite if none met needs one.
+    """Infimum over the profile's domain of the largest epsilon that satisfies it for each adversary.
+
+    Infinite if no evaluated adversary limits epsilon.
 
     Raises
     ------
-    ValueError : a profile declared decreasing is seen to rise
+    ValueError : a profile declared decreasing rises between two evaluated priors
     """
     cells, best = _first_cells(tolerance), NOBODY if tolerance.decreasing else _grid_search(tolerance, statistic)
     dropped = np.inf
@@ -65,10 +67,12 @@ def least_epsilon(tolerance: Tolerance, statistic: str = "any") -> Optimum:
         cells = halves
     best = _limit(best, tolerance)
     dropped = min(dropped, float(lower.min(initial=np.inf)))
-    if not tolerance.decreasing:  # a lower end that is no proof counts where it is close
+    if not tolerance.decreasing:
+        # The lower end is not proved; it is used only if it agrees with the best adversary to the tolerance.
         close = dropped >= best.epsilon * (1.0 - TOLERANCE) - 2.0 * ROUNDING
         return Optimum(min(dropped, best.epsilon) if close else best.epsilon, best, False)
-    if best.epsilon == np.inf > dropped:  # nobody was found, which proves nothing
+    if best.epsilon == np.inf > dropped:
+        # No evaluated adversary limits epsilon, but a finite lower bound leaves the possibility of one.
         return Optimum(np.inf, best, False)
     return Optimum(min(dropped, best.epsilon), best, True)
 
@@ -82,7 +86,7 @@ def box_epsilon(cells: Cells, ratio: Floats, statistic: str) -> Floats:
 
 
 def _epsilon_at_cap(cells: Cells, posterior: Floats, statistic: str) -> Floats:
-    """Least epsilon on each cell where the posterior may reach at least so much: at (p1, q1), by Lemma 8."""
+    """Smallest epsilon on each cell, given a lower bound on the tolerated posterior: at (p1, q1), by Lemma 8."""
     _, p1, _, q1 = cells
     known = posterior > 0.0
     room = p1 * q1 * np.maximum(1.0 - posterior, 0.0) / np.where(known, posterior, 1.0)
@@ -96,9 +100,9 @@ def _neediest(epsilon: Floats, p: Floats, q: Floats) -> Binding:
 
 
 def _bounds_on_cells(tolerance: Tolerance, cells: Cells, statistic: str) -> tuple[Floats, Floats, Binding]:
-    """On each cell a lower bound on r*, and on the tolerated posterior r* p q (0 where none is known); who needs least.
+    """Lower bounds on r* and on the tolerated posterior r* p q (0 without one) per cell, and the neediest adversary.
 
-    Adversaries are those at its corners and its middle.
+    Evaluated adversaries are those at the corners and the middle of the cells.
     """
     p0, p1, q0, q1 = cells
     low_p, low_q = np.maximum(p0, np.minimum(NEAREST, p1)), np.maximum(q0, np.minimum(NEAREST, q1))
@@ -107,7 +111,8 @@ def _bounds_on_cells(tolerance: Tolerance, cells: Cells, statistic: str) -> tupl
     ratio = tolerance.ratios(p, q)
     if tolerance.decreasing:
         _refuse_rises(ratio, ratio[0], (p, q), (p1, q1))
-    known = tolerance.of_product & (low_p == p0) & (low_q == q0)  # of such profiles r* p q falls nowhere
+    # In a profile that depends on p q only, r* p q is non-decreasing: the lower corner bounds it.
+    known = tolerance.of_product & (low_p == p0) & (low_q == q0)
     with np.errstate(invalid="ignore"):
         posterior = np.where(known, np.minimum(ratio[3] * low_p * low_q, 1.0), 0.0)
     least = ratio[0] if tolerance.decreasing else ratio.min(0)
@@ -115,7 +120,7 @@ def _bounds_on_cells(tolerance: Tolerance, cells: Cells, statistic: str) -> tupl
 
 
 def _grid_search(tolerance: Tolerance, statistic: str) -> Binding:
-    """The neediest adversary near the local minima of the first grid of adversaries, each approached nine by nine."""
+    """The neediest adversary near the local minima of the first grid, each refined on nine by nine points."""
     p, q = first_priors(tolerance)
     epsilon = epsilon_at(p[:, None], q[None], tolerance.ratios(p[:, None], q[None]), statistic)
     around = np.pad(epsilon, 1, constant_values=np.inf)
@@ -136,7 +141,8 @@ def _grid_search(tolerance: Tolerance, statistic: str) -> Binding:
         there = np.array([np.take_along_axis(side, lowest, 1)[:, 0] for side in (least_epsilon, a, b)])
         better = there[0] < best
         best, at, wide = np.where(better, there[0], best), np.where(better, there[1:], at), 0.5 * wide
-    if not best.min() > 0.0:  # no information, or less: no need to go on
+    if not best.min() > 0.0:
+        # An epsilon of 0 or less: no release satisfies the profile, and the search can stop.
         return _neediest(best, *at)
     return min(
         (_local_search(tolerance, statistic, best[i], *at[:, i]) for i in np.argsort(best)[:FOLLOWED]),
@@ -145,7 +151,7 @@ def _grid_search(tolerance: Tolerance, statistic: str) -> Binding:
 
 
 def _local_search(tolerance: Tolerance, statistic: str, epsilon: float, p: float, q: float) -> Binding:
-    """An adversary found by going downhill from one, in valleys that run aslant too (Nelder and Mead, twice)."""
+    """A local minimum near one adversary, by Nelder-Mead, twice, which also follows oblique valleys."""
     from scipy.optimize import minimize
 
     ends = [(max(low, min(NEAREST, high)), high) for low, high in tolerance.domain]
@@ -160,7 +166,8 @@ def _local_search(tolerance: Tolerance, statistic: str, epsilon: float, p: float
         width = share * np.minimum(start, [end[1] - end[0] for end in ends])
         corners = np.array([start, start - [width[0], 0.0], start - [0.0, width[1]]])
         options = {"initial_simplex": corners, "xatol": 1e-10, "fatol": 1e-13}
-        with np.errstate(invalid="ignore"):  # corners where nothing is asked for
+        # The objective is infinite where the profile tolerates everything: inf - inf in the simplex.
+        with np.errstate(invalid="ignore"):
             optimum = minimize(need, start, method="Nelder-Mead", options=options)
         priors = [float(np.clip(x, *end)) for x, end in zip(optimum.x, ends, strict=True)]
         best = min(best, Binding(float(optimum.fun), *priors), key=_epsilon_needed)
@@ -178,10 +185,10 @@ def _spacing(edges: Floats) -> Floats:
 
 
 def _first_cells(tolerance: Tolerance) -> Cells:
-    """The start of the search: two edges, the whole domain, or a first grid of it.
+    """The first cells of the search: two edges of the domain, all of it, or a grid of it.
 
-    Of adversaries with one p q and one r* the one with the largest p needs least: d epsilon / d p < 0 there for r* > 1.
-    So a profile of p q alone is searched along q = q0, then p = p1.
+    Among adversaries with equal p q and r*, the one with the largest p needs the smallest epsilon: d epsilon / d p < 0
+    there for r* > 1. So a profile that depends on p q only is searched along q = q0, then p = p1.
     """
     (p0, p1), (q0, q1) = tolerance.domain
     if tolerance.of_product:
@@ -202,7 +209,7 @@ def _first_edges(tolerance: Tolerance) -> list[Floats]:
 
 
 def first_priors(tolerance: Tolerance) -> list[Floats]:
-    """Priors at the edges where the search starts, with what stands for a prior of 0."""
+    """First grid edges, with 0 replaced by `NEAREST`."""
     return [np.unique(np.maximum(side, min(NEAREST, side[-1]))) for side in _first_edges(tolerance)]
 
 
@@ -227,7 +234,7 @@ def _refuse_rises(low: Floats, high: Floats, at: tuple[Floats, Floats], above: t
 
 
 def _split_cells(cells: Cells) -> Cells:
-    """Each cell cut in two or four, in the middle of every side that has one."""
+    """The cells, each cut in the middle of every side that is long enough: into two or four."""
     (p0, p1), (q0, q1) = _split_interval(cells[0], cells[1]), _split_interval(cells[2], cells[3])
     sides = np.broadcast_arrays(p0[:, None], p1[:, None], q0[None], q1[None])
     low_p, high_p, low_q, high_q = (side.ravel() for side in sides)
@@ -236,7 +243,7 @@ def _split_cells(cells: Cells) -> Cells:
 
 
 def _split_interval(low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Lower and upper halves, (2, n); an interval without a middle stays whole and its twin is turned round."""
+    """Lower and upper halves, (2, n); an interval too short to halve stays whole, with an empty second half."""
     middle = 0.5 * (low + high)
     whole = (middle <= low) | (middle >= high)
     lows = np.array([low, np.where(whole, np.inf, middle)])
@@ -245,7 +252,7 @@ def _split_interval(low: Floats, high: Floats) -> tuple[Floats, Floats]:
 
 
 def _limit(best: Binding, tolerance: Tolerance) -> Binding:
-    """The adversary found, moved to 0 where the search was still on its way there."""
+    """The best adversary, with priors within 1e-9 of 0 replaced by their limit 0."""
     if not best.epsilon < np.inf:
         return NOBODY
     near = 1e3 * NEAREST

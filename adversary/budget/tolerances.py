@@ -1,7 +1,7 @@
 """The kinds of tolerance a risk profile may have: a ratio or a posterior, a difference, a function, and combinations.
 
-The adversary who binds is known in closed form for the first two (Kazan's thesis, Theorems 10 to 12, Equations 3.27 to
-3.31, Table 3.4): all of it is one rule on a rectangle of priors, in a form without 0/0 on the boundaries of its cases.
+The binding adversary is known in closed form for the first two (Kazan's thesis, Theorems 10 to 12, Equations 3.27 to
+3.31, Table 3.4): one rule on a rectangle of priors, written without 0/0 on the boundaries of its cases.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from adversary.budget.risk_bounds import check_prior, epsilon_of_room
 Range = tuple[float, float]
 EVERYBODY: tuple[Range, Range] = ((0.0, 1.0), (0.0, 1.0))
 TINY = 5e-324
-"""The smallest prior there is."""
+"""The smallest positive double, in place of a prior of 0."""
 
 
 class Binding(NamedTuple):
-    """The adversary who needs the smallest epsilon: a limit, if a prior is 0."""
+    """The binding adversary, who needs the smallest epsilon; a limit if a prior is 0."""
 
     epsilon: float
     inclusion: float
@@ -32,12 +32,12 @@ class Binding(NamedTuple):
 
     @property
     def attained(self) -> bool:
-        """True where there is such an adversary, and not only ever closer ones."""
+        """True if this adversary exists; False if it is only a limit."""
         return self.inclusion > 0.0 and self.value > 0.0
 
 
 class Tolerance(ABC):
-    """Tolerated ratio r*(inclusion, value). To write one: `tolerated`, `domain`, `decreasing`, `words`."""
+    """Tolerated ratio r*(inclusion, value); a subclass defines `tolerated`, `domain`, `decreasing` and `words`."""
 
     __slots__ = ()
 
@@ -56,7 +56,7 @@ class Tolerance(ABC):
     @property
     @abstractmethod
     def decreasing(self) -> bool:
-        """True where r* rises in neither prior within the domain."""
+        """True if r* is non-increasing in both priors within the domain."""
 
     @property
     @abstractmethod
@@ -65,31 +65,31 @@ class Tolerance(ABC):
 
     @property
     def parts(self) -> tuple[Tolerance, ...]:
-        """Tolerances this one is the least of."""
+        """Tolerances whose minimum this one is."""
         return (self,)
 
     @property
     def about_values(self) -> bool:
-        """True where what a record says is in question, and not only whether it is there (value 1)."""
+        """True if the domain has value priors below 1: the value of a record matters, not only its inclusion."""
         return self.domain[1][0] < 1.0
 
     @property
     def of_product(self) -> bool:
-        """True where r* depends on p q alone within the domain."""
+        """True if r* depends on p q only, within the domain."""
         return False
 
     @property
     def is_function(self) -> bool:
-        """True where r* is a function that was given, of which nothing is known but its values."""
+        """True if r* is a user's function, known by its values only."""
         return False
 
     def closed(self, domain: tuple[Range, Range], statistic: str) -> Binding | None:
-        """The adversary who binds among those of a domain within its own, where there is a formula."""
+        """The binding adversary of a domain within its own, if there is a formula; None otherwise."""
         del domain, statistic
         return None
 
     def ratios(self, p: Floats, q: Floats) -> Floats:
-        """r* of arrays known to be priors, infinite outside the domain; ValueError where it is below 1 or NaN."""
+        """r* at arrays of checked priors, infinite outside the domain; ValueError if it is below 1 or NaN."""
         (p0, p1), (q0, q1) = self.domain
         p, q = np.broadcast_arrays(p, q)
         inside = (p >= p0) & (p <= p1) & (q >= q0) & (q <= q1)
@@ -137,13 +137,14 @@ class RatioOrAbsolute(Tolerance):
         return f"{'no rise' if self.ratio == 1.0 else ratio} unless the posterior stays at or below {absolute}"
 
     def closed(self, domain: tuple[Range, Range], statistic: str) -> Binding:
-        """The point where the two tolerances meet, p q = a / r, as far up in p as the rectangle goes; else a corner.
+        """The point on the curve p q = a / r, where both tolerances are equal, with the largest p; else a corner.
 
-        epsilon falls in both priors where the absolute tolerance rules (Lemma 8) and falls in p along the curve; where
-        the ratio rules it rises in q, and falls in p below q = 1 / (r + 1) only (Lemma 9).
+        Where the absolute tolerance applies, epsilon falls in both priors (Lemma 8), and falls in p along the curve.
+        Where the ratio applies, it rises in q, and falls in p below q = 1 / (r + 1) only (Lemma 9).
         """
         (p0, p1), (q0, q1) = domain
-        if statistic == "count":  # it depends on p q alone: the question of inclusion, at value 1, with that prior
+        # One count depends on p q only, as for inclusion with prior p q at value 1.
+        if statistic == "count":
             product = self.closed(((p0 * q0, max(p1 * q1, TINY)), (1.0, 1.0)), "any")
             return Binding(product.epsilon, *factors(product.inclusion, domain))
         r, a = self.ratio, self.absolute
@@ -184,7 +185,7 @@ class Difference(Tolerance):
         return f"no rise of more than {plain(100.0 * self.b, True, 6)} percentage points"
 
     def closed(self, domain: tuple[Range, Range], statistic: str) -> Binding | None:
-        """log((1 + b) / (1 - b)) at p = 1, q = (1 - b) / 2 (Equation 3.31), if there; twice that for a single count."""
+        """log((1 + b) / (1 - b)) at p = 1, q = (1 - b) / 2 (Equation 3.31), if in the domain; twice for one count."""
         once, q = float(np.log1p(self.b) - np.log1p(-self.b)), 0.5 * (1.0 - self.b)
         if domain[0][1] < 1.0 or not domain[1][0] <= q <= domain[1][1]:
             return None
@@ -193,7 +194,7 @@ class Difference(Tolerance):
 
 @dataclass(frozen=True)
 class Custom(Tolerance):
-    """A function's values."""
+    """A tolerance given as a function."""
 
     function: Callable[[Any, Any], Any]
     falls: bool = False
@@ -213,7 +214,8 @@ class Custom(Tolerance):
     def _values(self, p: Floats, q: Floats) -> Floats:
         try:
             values = self.function(p, q)
-        except (TypeError, ValueError):  # it takes single numbers: `if p > 0.5`, `math.log(p)`
+        except (TypeError, ValueError):
+            # A function of single numbers, such as one with `if p > 0.5` or `math.log(p)`.
             values = np.array([self.function(float(a), float(b)) for a, b in zip(p.ravel(), q.ravel(), strict=True)])
             values = values.reshape(p.shape) if values.ndim == 1 else values
         if np.asarray(values).dtype.kind not in "iuf":
@@ -280,7 +282,7 @@ class Within(Tolerance):
 
 @dataclass(frozen=True)
 class Least(Tolerance):
-    """The least of several tolerances."""
+    """The minimum of several tolerances."""
 
     tolerances: tuple[Tolerance, ...]
 
@@ -309,7 +311,7 @@ class Least(Tolerance):
 
 
 def _binding(p: float, q: float, room: float, ratio: float) -> Binding:
-    """The adversary (p, q) and their epsilon, room being 1 / ratio - p q; nobody where it is infinite."""
+    """The adversary (p, q) and their epsilon, with room = 1 / ratio - p q; no adversary if epsilon is infinite."""
     epsilon = float(epsilon_of_room(np.asarray(p), np.asarray(q), np.asarray(room)))
     if epsilon == np.inf:
         return Binding(np.inf, np.nan, np.nan)
@@ -317,14 +319,14 @@ def _binding(p: float, q: float, room: float, ratio: float) -> Binding:
 
 
 def factors(product: float, domain: tuple[Range, Range]) -> Range:
-    """Priors (p, q) in a rectangle with this product p q, the largest p of them; NaN of NaN."""
+    """Priors (p, q) in a rectangle with this product, with the largest p; NaN for NaN."""
     (p0, p1), (q0, q1) = domain
     q = min(max(product / p1, q0), q1) if product == product else product
     return (min(max(product / q, p0), p1) if q > 0.0 else p1 if q == q else q), q
 
 
 def _for_whom(domain: tuple[Range, Range]) -> str:
-    """Whom a profile is about, after a comma; nothing if it is everybody."""
+    """A clause that names a profile's adversaries, after a comma; empty for all adversaries."""
     named = [
         f"{name} prior {low:.6g}" if low == high else f"{name} prior from {low:.6g} to {high:.6g}"
         for name, (low, high) in zip(("inclusion", "value"), domain, strict=True)
@@ -339,7 +341,7 @@ def one_real(name: str, x: ArrayLike) -> float:
 
 
 def prior_range(name: str, x: Any) -> Range:
-    """(low, high) with 0 <= low <= high and 0 < high <= 1; one prior is a range of its own."""
+    """(low, high) with 0 <= low <= high and 0 < high <= 1; one prior means (prior, prior)."""
     if np.ndim(x) == 0:
         return (float(check_prior(name, one_number(name, x))),) * 2
     ends = tuple(x)
