@@ -1,8 +1,8 @@
-"""The forms a guarantee can take: a definition or a noise, over several releases, composed one way or another.
+"""Forms of a guarantee: a definition or a noise, a number of releases, and a composition.
 
-A form turns a parameter of one release into what all releases guarantee together, about hypotheses one record apart and
-two. "exact" composition asks the failure of the law of all releases; the published ones go through a total (epsilon,
-delta), and what follows from it (Kazan et al. 2025, section 2.3).
+A form converts the parameter of one release to the joint guarantee of all releases, for hypotheses one and two records
+apart. In "exact" composition the failure probability is that of the joint privacy loss of all releases. Published
+compositions use a total (epsilon, delta) (Kazan et al. 2025, section 2.3).
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ TOTALS: Mapping[str, Callable[[float, int, float, float], float]] = MappingProxy
 
 COMPOSITIONS = (*TOTALS, "exact")
 COMPOSED = ("pure DP", "approximate DP")
-"""Definitions for which compositions were published; all others have "exact" alone."""
+"""Definitions with published compositions; all others have "exact" only."""
 
 
 class Together(NamedTuple):
-    """Guarantees of one release, of all, and of all for hypotheses two records apart (None: `total.group(2)`)."""
+    """Guarantees of one release, of all, and of all for hypotheses two records apart (None for `total.group(2)`)."""
 
     one: Guarantee
     total: Guarantee
@@ -78,9 +78,11 @@ class Form:
 
     Parameters
     ----------
-    definition : of DEFINITIONS or NOISES; only pure and approximate DP have a published composition
-    delta, delta_each : of the total (epsilon, delta) and of one release, of approximate DP. In "exact" composition,
-        which has no such total, and in "basic", delta_each is delta / releases where it is 0.
+    definition : a name in DEFINITIONS or NOISES
+    composition : one of COMPOSITIONS; only pure and approximate DP have one other than "exact"
+    releases : number of releases, >= 1
+    delta, delta_each : delta of the total (epsilon, delta), and of one release of approximate DP. In "exact" and
+        "basic" composition a delta_each of 0 stands for delta / releases
     """
 
     definition: str
@@ -114,7 +116,7 @@ class Form:
         return (DEFINITIONS.get(self.definition) or NOISES[self.definition])[0]
 
     def guarantees(self, parameter: float, *, values: bool = True) -> Together:
-        """The guarantee of releases with this parameter each; about values too, or about inclusion alone."""
+        """The guarantees of releases with this parameter each, for values and inclusion, or for inclusion only."""
         one: Guarantee
         pair: Guarantee | None
         if self.definition in NOISES:
@@ -129,11 +131,11 @@ class Form:
         return Together(one, ApproximateDP(total, self.delta) if self.delta else PureDP(total), None)
 
     def equivalent(self, parameter: float, failure: float, values: bool) -> float:
-        """Epsilon that releases with this parameter each are worth together; see `equivalent_epsilon`."""
+        """Equivalent epsilon of all releases with this parameter each; see `equivalent_epsilon`."""
         together = self.guarantees(parameter, values=values)
         return equivalent_epsilon(together.total, failure, values=values, two=together.two)
 
     def guess(self, epsilon: float) -> float:
-        """A parameter whose releases are worth about this epsilon: where to start looking."""
+        """Start of a search: a parameter whose releases have about this equivalent epsilon."""
         spread = 0.3 * epsilon / np.sqrt(self.releases)
         return float({"epsilon": epsilon / self.releases, "rho": 0.5 * spread**2, "mu": spread}[self.unit])

@@ -1,9 +1,9 @@
-"""Two earlier ways to choose or to judge an epsilon, beside the one of risk profiles.
+"""Two earlier proposals for choosing or judging an epsilon, for comparison with risk profiles.
 
-Lee and Clifton (2011, "How much is enough?") ask of a public population of n, all but one of whom are in the data, who
-is absent: the adversary's prior for each person is 1/n, their posterior may reach `absolute`, and the noise is
-Laplace's. Wood et al. (2018, "Differential privacy: a primer for a non-technical audience", corrected 2020) ask what a
-person risks by taking part: how far an adversary's belief can be from what it would be without them.
+In Lee and Clifton (2011, "How much is enough?") a public population has n people, all but one of whom are in the data,
+and the adversary wants to know who is absent: the prior of each person is 1/n, the posterior may reach `absolute`, and
+the noise is Laplace. Wood et al. (2018, "Differential privacy: a primer for a non-technical audience", corrected 2020)
+consider a person's risk of participation: the distance of an adversary's belief from that without the person.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Statistic = Callable[[NDArray[Any]], Any]
 """A number computed from the values of some people."""
 
 FEWEST = 3
-"""People in the smallest population of whom two can be left out."""
+"""Smallest population from which two people can be left out."""
 
 
 def inclusion_epsilon(n: int, absolute: ArrayLike) -> Any:
-    """Largest epsilon at which nobody is seen to be the one absent of n with a posterior above `absolute`.
+    """Largest epsilon at which no posterior of being the one absent person of n exceeds `absolute`.
 
     log((n - 1) a / (1 - a)): Theorem 5 with inclusion prior 1/n (of being absent), value prior 1 and an absolute bound,
     whatever the data and the statistic.
@@ -43,7 +43,11 @@ def inclusion_epsilon(n: int, absolute: ArrayLike) -> Any:
     Parameters
     ----------
     n : people in the population, >= 2
-    absolute : posterior allowed, in (1/n, 1); arrays and DataArrays keep their shape
+    absolute : tolerated posterior, in (1/n, 1); arrays and DataArrays keep their shape
+
+    Returns
+    -------
+    epsilon in nats, of the shape of `absolute`
 
     >>> round(inclusion_epsilon(4, 1 / 3), 6)
     0.405465
@@ -54,7 +58,7 @@ def inclusion_epsilon(n: int, absolute: ArrayLike) -> Any:
 
 
 def lee_clifton_changes(population: ArrayLike, statistic: Statistic) -> tuple[float, float]:
-    """(dT, dv): how far a statistic moves when one more person leaves, and how far it ranges over who is absent.
+    """(dT, dv): largest change of a statistic if one more person is left out, and its range over the absent person.
 
     dT = max |T(Y1) - T(Y2)| over subsets Y2 of Y1 of n - 2 and n - 1 people, dv = max |T(Y1) - T(Y1')| over pairs of
     subsets of n - 1; n (n + 1) / 2 values of the statistic in all. A range within rounding of 0 is 0.
@@ -62,7 +66,11 @@ def lee_clifton_changes(population: ArrayLike, statistic: Statistic) -> tuple[fl
     Parameters
     ----------
     population : values of everybody, one per person along the first axis, at least 3 people
-    statistic : a function of such an array, with one finite number as its value
+    statistic : a function of such an array that returns one finite number
+
+    Returns
+    -------
+    (dT, dv), in units of the statistic
     """
     everybody = np.asarray(population)
     if everybody.ndim == 0:
@@ -74,7 +82,8 @@ def lee_clifton_changes(population: ArrayLike, statistic: Statistic) -> tuple[fl
     one = np.array([_value(statistic, some) for some in without])
     moved = 0.0
     for i, some in enumerate(without):
-        two = np.array([_value(statistic, np.delete(some, j, axis=0)) for j in range(i, n - 1)])  # i and j + 1 are out
+        # People i and j + 1 are left out.
+        two = np.array([_value(statistic, np.delete(some, j, axis=0)) for j in range(i, n - 1)])
         moved = max(
             moved, float(np.abs(two - one[i]).max(initial=0.0)), float(np.abs(two - one[i + 1 :]).max(initial=0.0))
         )
@@ -86,12 +95,12 @@ def lee_clifton_changes(population: ArrayLike, statistic: Statistic) -> tuple[fl
 def lee_clifton_epsilon(population: ArrayLike, statistic: Statistic, absolute: ArrayLike) -> Any:
     """Lee and Clifton's epsilon: (dT / dv) log((n - 1) a / (1 - a)), for Laplace noise scaled to dT.
 
-    Infinite where dv = 0: the statistic cannot tell who is absent.
+    Infinite if dv = 0: the statistic does not depend on the absent person.
 
     Parameters
     ----------
     population, statistic : as in `lee_clifton_changes`
-    absolute : largest posterior allowed, in (1/n, 1)
+    absolute : largest tolerated posterior, in (1/n, 1)
 
     References: Lee and Clifton 2011, section 4.
 
@@ -104,15 +113,19 @@ def lee_clifton_epsilon(population: ArrayLike, statistic: Statistic, absolute: A
 
 
 def participation_bound(absent: ArrayLike, epsilon: ArrayLike, side: str = "upper") -> Any:
-    """Largest or smallest belief of an adversary if a person takes part, from what it is if they do not; Wood et al.
+    """Largest or smallest belief of an adversary if a person participates, given the belief if not; Wood et al.
 
     a / (a + e^(-2 epsilon) (1 - a)), and with e^(2 epsilon) the lower side: Theorem 4 at inclusion prior 1.
 
     Parameters
     ----------
-    absent : the belief, in [0, 1], if the person stays out
+    absent : the belief, in [0, 1], if the person does not participate
     epsilon : nats, >= 0, may be infinite
     side : "upper" or "lower"
+
+    Returns
+    -------
+    Probability, of the broadcast shape
 
     >>> round(participation_bound(0.5, 0.1), 6)
     0.549834
@@ -126,13 +139,17 @@ def participation_bound(absent: ArrayLike, epsilon: ArrayLike, side: str = "uppe
 
 
 def participation_epsilon(absent: ArrayLike, present: ArrayLike) -> Any:
-    """Largest epsilon at which taking part moves a belief no farther than from `absent` to `present`: the inverse.
+    """Largest epsilon at which participation moves a belief at most from `absent` to `present`; Wood et al., inverted.
 
-    |logit(present) - logit(absent)| / 2; infinite where `absent` is certain, which nothing moves.
+    |logit(present) - logit(absent)| / 2; infinite if `absent` is 0 or 1, which no release changes.
 
     Parameters
     ----------
-    absent, present : the belief if the person stays out, and the one tolerated if they take part, above it or below
+    absent, present : the belief without participation, and the tolerated one with it, above or below; in [0, 1]
+
+    Returns
+    -------
+    epsilon in nats, of the broadcast shape
     """
     check_probability("absent", absent)
     check_probability("present", present)
@@ -147,13 +164,13 @@ def participation_epsilon(absent: ArrayLike, present: ArrayLike) -> Any:
 def compare_proposals(
     population: ArrayLike, statistic: Statistic | Mapping[str, Statistic], absolutes: ArrayLike
 ) -> xr.Dataset:
-    """One question put to all proposals: which epsilon keeps the posterior of "the one absent" at or below `absolute`?
+    """Comparison of all proposals: the largest epsilon with posterior of "the absent one" at most `absolute`.
 
     Parameters
     ----------
     population : as in `lee_clifton_changes`
-    statistic : what is published; or several, by name
-    absolutes : vector of posteriors, in (1/n, 1)
+    statistic : the published statistic, a function; or several, by name
+    absolutes : vector of tolerated posteriors, in (1/n, 1)
 
     Returns
     -------
@@ -191,7 +208,7 @@ def _relative(moved: float, ranged: float) -> float:
 
 
 def _value(statistic: Statistic, some: NDArray[Any]) -> float:
-    """A statistic's value, or an error saying what it must be."""
+    """A statistic's value; an error unless it is one finite number."""
     value = np.asarray(statistic(some))
     if value.size != 1:
         raise TypeError(f"statistic must return one number, got shape {value.shape}")

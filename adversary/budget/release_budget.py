@@ -1,8 +1,8 @@
-"""A risk profile as a guarantee an agency can make: other definitions, several releases, a failure allowed.
+"""Risk profiles converted to guarantees of other definitions, several releases, and a failure probability.
 
-The largest parameter of each release with which all of them are worth no more than the profile's epsilon, by
-`equivalent_epsilon`; with one release of pure DP it is that epsilon. Kazan et al. 2025, section 4.3, for
-several releases under (epsilon, delta)-DP.
+The result is the largest parameter of each release such that the `equivalent_epsilon` of all releases is at most the
+profile's epsilon; for one release under pure DP it is that epsilon. Kazan et al. 2025, section 4.3, treat several
+releases under (epsilon, delta)-DP.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ FORMS = (
 """(definition or noise, composition) of every row of a `budget_table`."""
 
 SIMILAR = {"laplace": "geometric", "discrete gaussian": "gaussian"}
-"""Noises whose sums take long, and one whose answer is close and quick: where to start looking."""
+"""Noise with slow sums, and a similar noise with fast ones whose solution starts the search."""
 
 LEAST = 1e-50
-"""An epsilon below it has no other form among doubles: rho goes with its square, and nothing above 0 is left."""
+"""Smallest epsilon that is converted: rho is of the order of its square, which would underflow."""
 
 
 @dataclass(frozen=True)
 class ReleaseBudget:
-    """The largest parameter of a definition, or of a noise, with which so many releases keep a risk profile.
+    """The largest parameter of a definition, or of a noise, with which several releases satisfy a risk profile.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class ReleaseBudget:
 
     @property
     def words(self) -> str:
-        """The guarantee in one sentence; its parameter is rounded down."""
+        """The guarantee in one sentence, with its parameter rounded down."""
         profile = self.recommended.profile.words
         chance = failure_of(self.failure)
         each = "" if self.releases == 1 else f" in each of {self.releases} releases ({self.composition} composition)"
@@ -114,10 +114,10 @@ def allocate(
     delta_each: float = 0.0,
     round_down: int | None = None,
 ) -> ReleaseBudget:
-    """Guarantees of several releases of the same data, so that together they keep a risk profile.
+    """The largest guarantee of each of several releases of the same data that together satisfy a risk profile.
 
-    Adversaries are those of `relative_risk_bound`: they believe the same of everybody else whatever is true of the
-    target. The largest parameter whose `equivalent_epsilon` is at most `recommended.loss`, on the safe side to a
+    Adversaries are those of `relative_risk_bound`: their belief about everybody else does not depend on the target. The
+    result is the largest parameter whose `equivalent_epsilon` is at most `recommended.loss`, on the safe side to a
     relative 1e-11 (1e-8 for sums of Laplace or discrete Gaussian noise).
 
     Parameters
@@ -126,16 +126,16 @@ def allocate(
     definition : "pure DP", "approximate DP", "zCDP", "Gaussian DP"; or noise added to counts, judged by its own exact
         loss: "geometric", "laplace", "discrete gaussian", "gaussian" (a person moves one count by 1, and two people, or
         one in another place, two counts)
-    failure : probability allowed of a release beyond the profile; without it only pure DP, and its noises, keep one
-    releases : their number
+    failure : tolerated probability of a release beyond the profile; at 0 only pure DP, and its noises, satisfy one
+    releases : number of releases
     composition : "exact", where the failure is asked of the law of all releases; of pure and approximate DP also
         "basic", "advanced", "lattice" and "optimal", published ones through a total (epsilon, delta)
     delta, delta_each : of that total, and of one release of approximate DP; in "basic" and "exact" composition
         delta_each is delta / releases where it is 0
     round_down : decimals to keep of the parameter; unrounded where None
 
-    >>> found = allocate(RiskProfile.difference(0.2), "zCDP", failure=0.05, releases=12, round_down=4)
-    >>> found.parameter, found.total
+    >>> budget = allocate(RiskProfile.difference(0.2), "zCDP", failure=0.05, releases=12, round_down=4)
+    >>> budget.parameter, budget.total
     (0.0009, ZeroConcentratedDP(rho=0.0108))
     """
     recommendation = _recommended(recommended)
@@ -161,7 +161,7 @@ def _recommended(given: Recommendation | RiskProfile) -> Recommendation:
 
 
 def _largest_of(form: Form, recommendation: Recommendation, failure: float, values: bool) -> float:
-    """Largest parameter of a form that keeps a recommendation; infinite if all do, 0 or NaN if none above 0 does."""
+    """Largest parameter of a form that satisfies a recommendation; infinite if all do, 0 or NaN if none above 0."""
     if recommendation.status != BOUNDED:
         return recommendation.loss
     if failure == 1.0:
@@ -183,7 +183,7 @@ def _largest_of(form: Form, recommendation: Recommendation, failure: float, valu
 def largest(function: Callable[[float], float], limit: float, start: float, precision: float = 1e-11) -> float:
     """Largest x > 0 with function(x) <= limit, for an increasing function: 0.0 if there is none.
 
-    Brent's method in log x, to this precision; the answer is the largest that was tried and found safe.
+    Brent's method in log x, to this precision. The result is the largest evaluated x within the limit.
     """
     from scipy.optimize import brentq
 
@@ -221,7 +221,7 @@ def budget_table(
     forms: Sequence[tuple[str, str]] = FORMS,
     progress: bool = False,
 ) -> xr.Dataset:
-    """A `allocate` in every definition, noise and composition.
+    """Table of `allocate` for every definition, noise and composition.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def release_curve(
     delta_each: float = 0.0,
     progress: bool = False,
 ) -> xr.Dataset:
-    """The parameter a `allocate` leaves each release, against how many there are.
+    """The parameter of each release from `allocate`, as a function of the number of releases.
 
     Parameters
     ----------
@@ -298,19 +298,19 @@ def release_curve(
 def releases_until(
     guarantee: Guarantee, measure: Callable[[Guarantee], float], limit: float, *, most: int = 2**20
 ) -> float:
-    """The first number of releases with the same guarantee that together pass a limit.
+    """The smallest number of releases with the same guarantee that together exceed a limit.
 
     Parameters
     ----------
     guarantee : of one release, or its privacy loss
-    measure : what is limited, of the guarantee of all, rising with their number: `lambda g: g.epsilon(1e-6)`,
-        `lambda g: g.power(0.05)`, `lambda g: g.posterior_bounds(0.1)[1]`
-    limit : the largest value that is allowed
-    most : releases beyond which nobody asks
+    measure : the limited function of the joint guarantee, increasing in the number of releases: `lambda g:
+        g.epsilon(1e-6)`, `lambda g: g.power(0.05)`, `lambda g: g.posterior_bounds(0.1)[1]`
+    limit : the largest tolerated value
+    most : largest number of releases that is tried
 
     Returns
     -------
-    the smallest n with measure(n * guarantee) > limit; inf where that many releases keep it
+    The smallest n with measure(n * guarantee) > limit; inf if `most` releases do not exceed it
 
     >>> from adversary.privacy.definitions import ZeroConcentratedDP
     >>> releases_until(ZeroConcentratedDP(0.01), lambda g: g.epsilon(1e-6), 1.0)
@@ -322,16 +322,16 @@ def releases_until(
 
 
 def first_beyond(within: Callable[[int], bool], most: int) -> int | None:
-    """The first number of releases that is not within a limit.
+    """The smallest number of releases that exceeds a limit.
 
     Parameters
     ----------
-    within : whether so many releases are; never true again once it is false
-    most : number beyond which nobody asks, >= 1
+    within : function of a number, True if that many releases are within the limit; once False, False for all larger
+    most : largest number that is tried, >= 1
 
     Returns
     -------
-    the smallest n >= 1 with `within(n)` false; None where `within(most)` is true
+    The smallest n >= 1 with `within(n)` False; None if `within(most)` is True
 
     >>> first_beyond(lambda n: n * n <= 50, 100)
     8
@@ -355,20 +355,20 @@ def largest_each(
     *,
     start: float = 0.1,
 ) -> float:
-    """The inverse of composition: the largest parameter of each of several releases that together keep a limit.
+    """The inverse of composition: the largest parameter of each of several releases that together stay within a limit.
 
     Parameters
     ----------
     family : the guarantee of one release, or its privacy loss, of its parameter: `ZeroConcentratedDP`,
-        `lambda x: ApproximateDP(x, 1e-8)`, `lambda s: Laplace(1 / s).privacy_loss()`; what it allows rises with it
-    releases : their number
-    measure : what is limited, of the guarantee of all: `lambda g: g.epsilon(1e-6)`
-    limit : the largest value that is allowed, > 0
-    start : where the search begins
+        `lambda x: ApproximateDP(x, 1e-8)`, `lambda s: Laplace(1 / s).privacy_loss()`; weaker for larger parameters
+    releases : number of releases
+    measure : the limited function of the joint guarantee: `lambda g: g.epsilon(1e-6)`
+    limit : the largest tolerated value, > 0
+    start : first parameter of the search
 
     Returns
     -------
-    the parameter, on the safe side to a relative 1e-11; 0 where none keeps the limit, inf where all do
+    The parameter, on the safe side to a relative 1e-11; 0 if none stays within the limit, inf if all do
 
     >>> from adversary.privacy.definitions import PureDP
     >>> round(largest_each(PureDP, 10, lambda g: g.epsilon(0.0), 1.0), 9)
@@ -380,12 +380,16 @@ def largest_each(
 
 
 def noise_multiplier(epsilon: float, delta: float, releases: int = 1, rate: float = 1.0) -> float:
-    """Least sigma / sensitivity of Gaussian noise for (epsilon, delta)-DP of all releases on Poisson samples.
+    """Smallest sigma / sensitivity of Gaussian noise for (epsilon, delta)-DP of all releases on Poisson samples.
 
     Parameters
     ----------
     epsilon, delta : of all releases together, in both directions
-    releases, rate : their number, and the probability in (0, 1] that each samples a record
+    releases, rate : number of releases, and the probability in (0, 1] that each samples a record
+
+    Returns
+    -------
+    Noise multiplier, > 0
 
     >>> round(noise_multiplier(2.0, 1e-5, releases=10, rate=0.01), 3)
     0.647

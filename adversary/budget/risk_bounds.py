@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 STATISTICS = ("any", "count")
 SIDES = ("upper", "lower")
 GRID = 101
-"""Priors of a surface along either axis where none are given."""
+"""Default number of priors of a surface along either axis."""
 
 
 def relative_risk_bound(
@@ -62,14 +62,18 @@ def relative_risk_bound(
 ) -> Any:
     """Largest ("upper") or smallest ("lower") posterior over prior after any release under epsilon-DP; Theorem 4.
 
-    Of adversaries who know the mechanism, and believe the same of everybody else's records whatever is true of the
-    target.
+    Adversaries know the mechanism, and their belief about everybody else's records does not depend on the target.
 
     Parameters
     ----------
-    inclusion, value : p and q, in (0, 1]
-    epsilon : nats, >= 0, may be infinite: 1 / (p q)
-    side, statistic : see the module; arrays broadcast, DataArrays keep their labels
+    inclusion, value : priors p of being in the data and q of a record in S given that, in (0, 1]
+    epsilon : nats, >= 0; if infinite, the ratio is 1 / (p q)
+    side : "upper" or "lower" bound
+    statistic : "any" published statistic, or one "count" of the people in S
+
+    Returns
+    -------
+    Ratio; arrays broadcast, DataArrays keep their labels
 
     >>> round(relative_risk_bound(0.5, 0.1, 0.5), 6), round(relative_risk_bound(0.5, 0.1, 0.5, "lower"), 6)
     (1.927484, 0.476738)
@@ -112,7 +116,7 @@ def absolute_risk_bound(
 
 
 def epsilon_for_risk(inclusion: ArrayLike, value: ArrayLike, ratio: ArrayLike, statistic: str = "any") -> Any:
-    """Largest epsilon at which no release multiplies the belief of this adversary by more than `ratio`; Theorem 5.
+    """Largest epsilon at which no release raises this adversary's belief by more than a factor `ratio`; Theorem 5.
 
     With c = 1 / ratio - p q, log(((1 - p) + sqrt((1 - p)^2 + 4 p (1 - q) c)) / (2 c)), and infinite where c <= 0: a
     belief never passes 1. The published form is 0/0 on its boundaries; this one is its conjugate. Adversaries are those
@@ -133,7 +137,7 @@ def epsilon_for_risk(inclusion: ArrayLike, value: ArrayLike, ratio: ArrayLike, s
 
 
 def epsilon_at(p: Floats, q: Floats, ratio: Floats, statistic: str = "any") -> Floats:
-    """`epsilon_for_risk` unchecked, for priors in [0, 1]: at 0 the limit; -inf where no ratio can be as low."""
+    """`epsilon_for_risk` without checks, for priors in [0, 1]; the limit at 0, and -inf for unattainably low ratios."""
     with np.errstate(divide="ignore"):
         epsilon = epsilon_of_room(p, q, 1.0 / np.asarray(ratio) - p * q, statistic)
     if np.min(ratio, initial=np.inf) > 1.0:
@@ -144,7 +148,7 @@ def epsilon_at(p: Floats, q: Floats, ratio: Floats, statistic: str = "any") -> F
 
 
 def epsilon_of_room(p: Floats, q: Floats, room: Floats, statistic: str = "any") -> Floats:
-    """Epsilon from c = 1 / ratio - p q, for callers who know it without the cancellation."""
+    """Epsilon from c = 1 / ratio - p q, for callers who can compute c without cancellation."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if statistic == "count":  # as of inclusion p q at value prior 1, where the root is 1 - p q too
             return np.where(room > 0.0, np.log((1.0 - p * q) / room), np.inf)
@@ -166,7 +170,7 @@ def _risk(p: Any, q: Any, epsilon: Any) -> Any:
 
 
 def weight_or_zero(weight: Floats, size: Any) -> Floats:
-    """weight times size; what has no weight counts for nothing, however large."""
+    """weight times size, with 0 * inf = 0."""
     if np.isfinite(size).all():
         return np.asarray(weight * size)
     with np.errstate(invalid="ignore"):
@@ -176,13 +180,18 @@ def weight_or_zero(weight: Floats, size: Any) -> Floats:
 def risk_surface(
     what: Any, inclusion: ArrayLike | None = None, value: ArrayLike | None = None, statistic: str = "any"
 ) -> xr.Dataset:
-    """A grid of adversaries, those of `relative_risk_bound`: what an epsilon allows each, or a profile tolerates.
+    """Grid of adversaries with the risk that an epsilon allows, or that a profile tolerates.
 
     Parameters
     ----------
     what : an epsilon, for the variables `ratio` and `posterior` (upper bounds); or a `RiskProfile`, for `tolerated` (a
         ratio) and `epsilon` (the largest that keeps it for this adversary alone, infinite where every one does)
-    inclusion, value : vectors of priors in (0, 1]; 101 of each, evenly spaced from 0.001 on, where none are given
+    inclusion, value : vectors of priors in (0, 1]; by default 101 of each, evenly spaced from 0.001
+    statistic : "any" or "count", as for `relative_risk_bound`
+
+    Returns
+    -------
+    Dataset, dims (inclusion, value)
     """
     import xarray as xr
 
@@ -245,17 +254,22 @@ def check_statistic(statistic: str) -> str:
 def equivalent_epsilon(
     guarantee: Guarantee, failure: float = 0.0, *, values: bool = True, two: Guarantee | None = None
 ) -> float:
-    """Epsilon of the pure DP whose bounds on a rise this guarantee keeps, but for a failure probability; inf if none.
+    """Equivalent epsilon: that of the pure DP whose bounds on a rise hold here except with a failure probability.
 
-    About inclusion alone it is `guarantee.loss_bound(failure)`, which bounds falls too. Where values are in question it
-    is also no less than the smallest e at which the larger of t1 and t2 is within the failure: max(t(guarantee),
-    t(two) / 2), t = `pbdp_epsilon` at the failure.
+    For inclusion only it is `guarantee.loss_bound(failure)`, which also bounds a fall. For values it is at least the
+    smallest e at which the larger of t1 and t2 is within the failure: max(t(guarantee), t(two) / 2), with t =
+    `pbdp_epsilon` at the failure probability.
 
     Parameters
     ----------
+    guarantee : the guarantee for one record, or a privacy loss
     failure : probability, under every truth, of a release beyond the bounds
-    values : whether what a record says is in question, or only whether it is there
-    two : the guarantee for hypotheses two records apart; `guarantee.group(2)` where None
+    values : whether the value of a record matters, or its inclusion only
+    two : the guarantee for hypotheses two records apart; by default `guarantee.group(2)`
+
+    Returns
+    -------
+    epsilon in nats; infinite if there is none
 
     >>> from adversary.privacy.definitions import ZeroConcentratedDP
     >>> round(equivalent_epsilon(ZeroConcentratedDP(0.03), 0.05), 6)

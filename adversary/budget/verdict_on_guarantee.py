@@ -1,8 +1,8 @@
-"""Verdict on a guarantee under a risk profile: its equivalent epsilon beside the profile's own.
+"""Verdict on a guarantee under a risk profile: its equivalent epsilon against the one that the profile allows.
 
-For unbounded neighbours, a record added or removed, the two compare as they are. Bounded neighbours, a record replaced
-while the size of the data is public, say nothing of who is in the data: only adversaries who are sure that the target
-is in are covered, and for them "in S" and "in, not in S" are one step apart, not two.
+For unbounded neighbours (a record added or removed) the two are compared directly. A guarantee for bounded neighbours
+(a record replaced, the size of the data public) does not protect inclusion. It covers only adversaries who are sure
+that the target is in, and for them "in S" and "in, not in S" are one step apart, not two.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from adversary.privacy.mechanisms import Exact
 
 KEPT, BROKEN, NOT_COVERED = "kept", "broken", "not covered"
 EVERY, SURE = "all", "inclusion 1"
-"""Adversaries of a profile whom verdicts are about: all, or those who are sure that the target is in the data."""
+"""Adversaries of a profile that a verdict covers: all, or those who are sure that the target is in the data."""
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,15 @@ class Verdict:
 
     Parameters
     ----------
-    definition : of the guarantee
-    loss : what the guarantee is worth, an epsilon in nats; infinite where it bounds nothing at this failure
-    allowed : what the profile allows, in the same unit; infinite where it asks for nothing, NaN where it asks for less
-        than no information
-    failure : probability, under every truth, of a release beyond the profile; 0 where it is kept for certain
-    status : "kept", to a relative 1e-9; "broken"; "not covered", the profile asks only of adversaries of whom the
-        guarantee does not speak
-    profile, neighbours : what was judged, in words, and for which neighbours
-    searched : whether `allowed` was found by a search that proves nothing of adversaries it did not meet
-    tolerance, statistic : the profile itself, and what may be published under it
+    definition : definition of the guarantee, by name
+    loss : equivalent epsilon of the guarantee, nats; infinite if it bounds nothing at this failure probability
+    allowed : largest epsilon that the profile allows, nats; infinite without a limit, NaN if even epsilon 0 violates it
+    failure : probability, under every truth, of a release beyond the profile; 0 if there is none for certain
+    status : "kept", to a relative 1e-9; "broken"; or "not covered", if the profile limits only adversaries whom the
+        guarantee does not cover
+    profile, neighbours : the profile in words, and the neighbouring relation
+    searched : whether `allowed` comes from a search that is not certified
+    tolerance, statistic : the profile itself, and "any" published statistic or one "count"
     """
 
     definition: str
@@ -60,15 +59,15 @@ class Verdict:
 
     @property
     def epsilon(self) -> float:
-        """The epsilon of `absolute_risk_bound` that the guarantee is worth, to adversaries whom it covers.
+        """Equivalent epsilon in `absolute_risk_bound`, for adversaries whom the guarantee covers.
 
-        Of replaced records "in S" and "in, not in S" are one step apart, which the bound counts as two for anything.
+        With replaced records "in S" and "in, not in S" are one step apart; for "any" statistic the bound counts two.
         """
         return self.loss / 2.0 if self.neighbours == "bounded" and self.statistic == "any" else self.loss
 
     @property
     def satisfied(self) -> bool:
-        """True where the status is "kept"."""
+        """True if the status is "kept"."""
         return self.status == KEPT
 
     @property
@@ -95,7 +94,7 @@ class Verdict:
         return f"{'Kept' if self.satisfied else 'Broken'}: {finding}{others}{caveat}"
 
     def _sides(self) -> tuple[str, str]:
-        """The two losses in words: rounded outward, to as many digits as show which is the larger."""
+        """The two losses in words, rounded outward, with enough digits to show which is larger."""
         if self.loss == np.inf:
             return "bounds no privacy loss", format_bound(self.allowed, False)
         plainly = format_bound(self.loss, True), format_bound(self.allowed, False)
@@ -113,21 +112,27 @@ def verdict(
     neighbours: str = "unbounded",
     two: Guarantee | None = None,
 ) -> Verdict:
-    """The verdict on a guarantee: it keeps a profile for certain if it can, else but for a failure probability.
+    """The verdict on a guarantee: whether it satisfies a risk profile, for certain or except for a failure probability.
 
-    Of adversaries who believe the same of everybody else's records whatever is true of the target.
+    Assumes adversaries whose belief about everybody else's records does not depend on the target.
 
     Parameters
     ----------
-    failure : probability allowed of a release beyond the profile
-    statistic : what is published, "any" thing or one "count" of the people in S
-    neighbours : of the guarantee; "bounded" is judged on the adversaries with inclusion prior 1 alone, who are allowed
-        a loss of 2 epsilon between any two records (epsilon for one count)
-    two : the guarantee for hypotheses two records apart, where it is known better than as `guarantee.group(2)`
+    profile : the tolerated risk
+    guarantee : the guarantee, or a privacy loss
+    failure : tolerated probability of a release beyond the profile
+    statistic : "any" published statistic, or one "count" of the people in S
+    neighbours : relation of the guarantee; "bounded" is judged for adversaries with inclusion prior 1 only, with
+        tolerated loss 2 epsilon between any two records (epsilon for one count)
+    two : the guarantee for hypotheses two records apart, if sharper than `guarantee.group(2)`
+
+    Returns
+    -------
+    Verdict
 
     >>> from adversary.privacy.definitions import PureDP
-    >>> found = verdict(RiskProfile.difference(0.2), PureDP(0.5))
-    >>> found.status, found.loss, round(found.allowed, 6)
+    >>> result = verdict(RiskProfile.difference(0.2), PureDP(0.5))
+    >>> result.status, result.loss, round(result.allowed, 6)
     ('broken', 0.5, 0.405465)
     """
     check_guarantee("guarantee", guarantee)
@@ -154,9 +159,9 @@ def verdict(
 def own_losses(plan: Plan, statistic: str = "any") -> tuple[PrivacyLoss, PrivacyLoss | None]:
     """The plan's loss for one privacy unit, and between "in S" and "in, not in S".
 
-    Of unbounded neighbours "in S" and "in, not in S" are two units apart, but one person moves two counts by one each,
-    not one count by two. The second is None where the first says it all: of bounded neighbours, and where one count is
-    published, of which one unit changes no other.
+    For unbounded neighbours "in S" and "in, not in S" are two units apart, but one person changes two counts by one
+    each, not one count by two. The second loss is None if the first covers it: for bounded neighbours, and if only one
+    count is published.
     """
     cells = 1 if statistic == "count" else plan.privacy_unit.cells
     one, two = (
@@ -169,11 +174,11 @@ def own_losses(plan: Plan, statistic: str = "any") -> tuple[PrivacyLoss, Privacy
 
 
 def has_exact(plan: Plan) -> bool:
-    """True where something is published exactly, which may settle the target whatever the noise.
+    """True if a count is published exactly, which may determine the target's side regardless of the noise.
 
     Parameters
     ----------
-    plan : of the release
+    plan : the published counts
     """
     return any(isinstance(level.mechanism, Exact) for level in plan.levels)
 
@@ -183,14 +188,14 @@ def own_verdict(plan: Plan, profile: RiskProfile, failure: float, statistic: str
 
     Parameters
     ----------
-    plan : of the release
-    profile : of tolerated risk
-    failure : probability with which the bound may fail
-    statistic : what is published, as for `verdict`
+    plan : the published counts
+    profile : the tolerated risk
+    failure : tolerated probability of a release beyond the profile
+    statistic : "any" or "count", as for `verdict`
 
     Returns
     -------
-    Verdict, "not covered" where something is published exactly, unless the profile allows a loss of any size.
+    Verdict, "not covered" if a count is published exactly, unless the profile allows an unbounded loss
     """
     if has_exact(plan):
         return _of_plan(plan, profile, NoPrivacy(), failure, statistic)
@@ -262,19 +267,19 @@ def verdicts(
     statistic: str = "any",
     violated: Collection[str] = (),
 ) -> xr.Dataset:
-    """Every guarantee of a plan, and its own loss, against a risk profile.
+    """Verdicts on all guarantees of a plan, and on its own loss, under a risk profile.
 
-    A profile limits the privacy loss. Every guarantee limits it too, except with a failure probability, and so does the
-    plan's own loss, the sharpest of them: one of them within the profile is enough. One that the noise violates counts
-    for nothing.
+    A profile limits the privacy loss. Every guarantee bounds it, except with a failure probability, and so does the
+    plan's own loss, the sharpest bound: one of them within the profile is enough. A guarantee that the noise violates
+    is ignored.
 
     Parameters
     ----------
-    plan : what is published
+    plan : the published counts
     profile : the tolerated risk
-    guarantees : by name
-    failure : failure probability of what is not certain
-    statistic : what is published, "any" thing or one "count"
+    guarantees : guarantees to judge, by name
+    failure : tolerated probability of a release beyond the profile
+    statistic : "any" published statistic, or one "count"
     violated : names of guarantees that the plan does not satisfy
 
     Returns
@@ -287,8 +292,8 @@ def verdicts(
 
     >>> from adversary.privacy.mechanisms import Geometric
     >>> from adversary.adversaries.plans import Level
-    >>> found = verdicts(Plan([Level("block", Geometric(0.1))]), RiskProfile.difference(0.2))
-    >>> found.attrs["status"], found["definition"].values.tolist()
+    >>> table = verdicts(Plan([Level("block", Geometric(0.1))]), RiskProfile.difference(0.2))
+    >>> table.attrs["status"], table["definition"].values.tolist()
     ('kept', ['privacy loss'])
     """
     given = guarantees or {}
@@ -322,7 +327,7 @@ def verdicts(
 
 
 def _words(plan: Plan, one: Verdict) -> str:
-    """A verdict in words, or why there is none."""
+    """A verdict in words, or the reason why a profile is not covered."""
     if one.status == NOT_COVERED and has_exact(plan):
         return "Something is published exactly, and no guarantee limits what that reveals: the profile is not covered."
     return one.words
