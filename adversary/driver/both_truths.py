@@ -1,7 +1,7 @@
-"""One reader under both truths: averages, tests, the reader's own epsilon, and what no use of the record would teach.
+"""One adversary under both truths: averages, tests, empirical epsilon, and the baseline without the target's record.
 
-One truth alone misleads: a belief that makes an adversary look clever with the target in makes them wrong with the
-target out. All from laws of the log Bayes factor, everybody else being as they truly are.
+One truth alone misleads: an adversary inclined to believe "in" does well if the target is in, and badly if out. All
+results come from distributions of the log Bayes factor, with all other records fixed.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from adversary.privacy import TOLERANCE
 
 SIDES = ("in", "out")
 LEVELS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
-"""False alarms of the tests that are shown."""
+"""False alarm probabilities of the tests."""
 PARTS = 16
-"""Parts into which simulated releases are split for the standard error of an epsilon."""
+"""Number of parts of simulated releases, for the standard error of an epsilon."""
 PRIORS = np.unique(np.concatenate([np.geomspace(1e-4, 0.5, 41), 1.0 - np.geomspace(0.5, 0.05, 11)]))
-"""At which the ratio is shown, whatever the reader's own prior."""
+"""Priors at which the ratio is computed, for every adversary."""
 
 
 def truths_of(
     laws: SharedLaws, plan: Plan, adversary: Adversary, truth: Truth, sides: Sequence[str] = SIDES
 ) -> dict[str, Truth]:
-    """The truth, and its opposite if the adversary holds it and its releases possible, by `SIDES`."""
+    """The truth, and its opposite if it and its releases are possible for the adversary, by `SIDES`."""
     truths, side = _held(plan, adversary, truth), SIDES[truth.target]
     if side in truths and side in sides:
         try:
@@ -56,7 +56,7 @@ def truths_of(
 
 
 def _held(plan: Plan, adversary: Adversary, truth: Truth) -> dict[str, Truth]:
-    """The truth, and its opposite if the adversary holds it possible, by `SIDES`."""
+    """The truth, and its opposite if it is possible for the adversary, by `SIDES`."""
     held = {SIDES[1 - truth.target]: truth}
     with suppress(ValueError):
         held[SIDES[truth.target]] = opposite(plan, adversary, truth)
@@ -66,7 +66,7 @@ def _held(plan: Plan, adversary: Adversary, truth: Truth) -> dict[str, Truth]:
 def risk_of(
     laws: SharedLaws, plan: Plan, adversary: Adversary, truths: Mapping[str, Truth], sides: Sequence[str] = SIDES
 ) -> xr.Dataset:
-    """The averages of `risk_summary` under each truth, dim target; missing where the adversary rules it out."""
+    """The averages of `risk_summary` under each truth, dim target; missing for a truth that the adversary excludes."""
     parts = {}
     for side in sides:
         if side in truths:
@@ -96,7 +96,7 @@ def of_both_truths(question: Question) -> Groups:
 
 
 def _guess(prior: Any, correct: xr.DataArray) -> xr.Dataset:
-    """The success of the adversary's best guess, without the release and with it, the target in with their prior."""
+    """P(best guess is right) without and with the release, if the target is in with the prior probability."""
     present, out = (correct.sel(target=side, drop=True) for side in SIDES)
     baseline = np.maximum(prior, 1.0 - prior)
     success = prior * present.values + (1.0 - prior) * out.values
@@ -110,14 +110,14 @@ def _invariants(plan: Plan, adversary: Adversary, truth: Truth) -> dict[str, flo
 
 
 def refuse_unlisted(question: Question) -> None:
-    """ValueError where an epsilon is asked for at a failure below the mass to which releases are listed."""
+    """ValueError for a failure probability below the mass to which releases are listed."""
     plan, adversary = question.plan, question.adversary
     if np.isfinite(list(_invariants(plan, adversary, question.truth).values())).all():
         check_listed(question.failure, is_unbounded(plan, [adversary.path(plan, cell) for cell in range(plan.cells)]))
 
 
 def _since(law: BayesFactorLaw, invariant: float) -> BayesFactorLaw:
-    """The law from the exact levels on."""
+    """The distribution of the log Bayes factor without that of the exact levels."""
     return replace(law, listed=DiscretePart(law.listed.values - invariant, law.listed.weights)) if invariant else law
 
 
@@ -149,8 +149,7 @@ def _part(law: BayesFactorLaw, which: int) -> BayesFactorLaw:
 
 
 def _tests(present: BayesFactorLaw, out: BayesFactorLaw) -> xr.Dataset:
-    """Power of the best test of "in" at each of `LEVELS`: it decides at random where the log Bayes factor is at the
-    threshold, so that false alarms are just so many."""
+    """Power of the most powerful test of "in" at each of `LEVELS`, randomised at the threshold to attain the level."""
     levels = np.array(LEVELS)
     threshold = out.quantiles(1.0 - levels)
     slack = np.where(np.isfinite(threshold), TOLERANCE * np.maximum(1.0, np.abs(threshold)), 0.0)
@@ -162,7 +161,7 @@ def _tests(present: BayesFactorLaw, out: BayesFactorLaw) -> xr.Dataset:
 
 
 def of_unused_record(question: Question) -> Groups:
-    """Group `baseline`; without numbers, and with the reason, where it is not known."""
+    """Group `baseline`; NaN, with the attribute `reason`, if it cannot be computed."""
     laws, what = question.laws, (question.plan, question.adversary, question.truth)
     try:
         return {"baseline": unused_record(*what, draws=laws.draws, rng=laws.seed, log_odds=laws.log_odds)}
@@ -171,7 +170,7 @@ def of_unused_record(question: Question) -> Groups:
 
 
 def at_priors(question: Question) -> Groups:
-    """Group `priors`: expected ratio, what 19 in 20 releases stay below, at `PRIORS`; none where no prior matters."""
+    """Group `priors`: mean and 95 % quantile of the ratio at `PRIORS`; absent if exact levels determine the target."""
     what = question.plan, question.adversary, question.truth
     invariant = invariant_factor(*what)
     if not np.isfinite(invariant):
@@ -194,10 +193,10 @@ def at_priors(question: Question) -> Groups:
 
 
 def of_profile(question: Question) -> Groups:
-    """Group `tolerated`: where the reader stands in a risk profile, and how often a release takes them past it.
+    """Group `tolerated`: the adversary's limit in a risk profile, and the probability of a release beyond it.
 
-    A reader who asks whether the target responded holds the answer itself for certain (value 1); all others hold it
-    for certain that the target is in the data (inclusion 1). Nothing without a profile, or of a reader with prior 0.
+    In a participation attack the adversary is certain of the target's answer (value 1); in all others, that the target
+    is in the data (inclusion 1). Absent without a profile, or for prior 0.
     """
     laws, adversary, tolerated = question.laws, question.adversary, question.profile
     prior = np.asarray(question.cohort.prior)

@@ -1,4 +1,4 @@
-"""Draws of what an audit says of its target, for every figure and table of ArviZ."""
+"""Draws from an audit's posterior of the target, for figures and tables of ArviZ."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adversary.driver.posteriors import UNRELIABLE
 
 CHANCE = "P(in)"
 SPREAD = 1e-9
-"""Share by which draws of one number differ: ArviZ has no density of a single value, and no ranks of ties."""
+"""Relative jitter of equal draws: ArviZ has no density of a single value, and no ranks of ties."""
 
 Floats = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from adversary.driver.posteriors import Groups
 from adversary.driver.shared_laws import Cohort, SharedLaws
 
 Alternative = tuple[Plan, Any, Mapping[str, Any]]
-"""A plan, with the adversaries and the truths it is read by."""
+"""A plan, with its adversaries and truths."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class Question:
 
     Parameters
     ----------
-    laws : of the log Bayes factor, each computed once, with the priors of the cohort where it has several
-    plan, cohort, truth : as the audit has them
-    counts : the truth as it was given, by level
+    laws : distributions of the log Bayes factor, each computed once, with all priors of the cohort
+    plan, cohort, truth : of the audit
+    counts : the truth as the user gave it, by level
     failure : probability with which a bound may fail
-    alternatives : other plans by name, each with the adversary and the truth it is read by
+    alternatives : other plans by name, each with its adversary and truth
     profile : the largest tolerated ratio of posterior to prior, of (inclusion, value)
     """
 
@@ -53,7 +53,7 @@ class Question:
 
 
 class AuditGroup(NamedTuple):
-    """Something that may stand beside an audit.
+    """A further group of results of an audit.
 
     Parameters
     ----------

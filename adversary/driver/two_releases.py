@@ -1,4 +1,4 @@
-"""Two releases of the same tables, of files of two years: people came and went, and some are in both."""
+"""Risk from two releases of the same tables, of files of two years that share some of their people."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def audit_two_releases(
     adversary: TableAdversary | None = None,
     **how: Any,
 ) -> pd.DataFrame:
-    """The risk of one person now, where the same tables were published before of another file, with fresh noise.
+    """The risk of one person now, if the same tables were published before of an earlier file, with fresh noise.
 
-    The adversary knows everybody else in both files, who may differ. A person of a cell that had people before is taken
-    to be in both releases, which then tell of them twice; one of a cell that was empty is in this release alone. Noise
-    must be additive, so that what a release tells does not depend on how many others are there.
+    The adversary knows everybody else in both files, who may differ. A person in a cell that had people before is
+    assumed to be in both releases, which both reveal information; a person in a cell that was empty is in this release
+    only. Noise must be additive: the evidence of a release then does not depend on the number of others.
 
     Parameters
     ----------
