@@ -1,4 +1,4 @@
-r"""Where a log density of the user's own leaves infinite mass: its posterior mass over shells, ever further out.
+r"""Tail checks of a user's log prior: posterior mass over shells that move further and further out.
 
 .. math::
 
@@ -34,7 +34,7 @@ LARGE = 10.0 ** np.array([22.0, 20.0])
 FAR = np.array([1e9, 1e8])
 """Distances of a mean, in widths, between which mass must fall."""
 LEAST = 5e-4
-"""Least power by which mass must fall."""
+"""Smallest power by which mass must fall."""
 _STEPS = 10.0 ** np.arange(-24.0, 1.0, 0.125)
 _REFINED = 16
 """Rounds of looking about the highest point, each some seven times closer to it."""
@@ -61,7 +61,7 @@ def falls_in_mean(log_density: LogDensity, release: BoundedRelease, top: float) 
 
 
 def is_constant(log_density: LogDensity) -> bool:
-    """True if a log density has one value at scattered points, in the feasible region and outside: a flat prior."""
+    """True if a log density is constant at scattered points, in the feasible region and outside: a flat prior."""
     steps = np.arange(1.0, 33.0)
     mu = 3.0 * (steps * 0.6180339887 % 1.0) - 1.0
     logs = log_density(mu, 10.0 ** (4.0 - 12.0 * (steps * 0.7548776662 % 1.0)))

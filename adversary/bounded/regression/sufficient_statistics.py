@@ -1,4 +1,4 @@
-r"""The sums a simple regression needs, their release under replace-one differential privacy, and which sums can be.
+r"""Sufficient sums of simple regression, their release under replace-one differential privacy, and feasible sums.
 
 .. math:: S = (n, \sum x, \sum x^2, \sum y, \sum xy, \sum y^2), \quad M_k = \sum x^k, \; k = 0, \dots, 4
 
@@ -46,7 +46,7 @@ CONSTRAINTS = (
     "0 <= Sxy <= min(Sx, Sy)",
     "moment matrix positive definite",
 )
-"""What sums of n records in [0, 1]^2 satisfy, in the order in which they are looked at."""
+"""Constraints on the sums of n records in [0, 1]^2, in the order of their check."""
 
 Interval = tuple[float, float]
 

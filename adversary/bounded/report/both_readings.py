@@ -1,4 +1,4 @@
-"""The two posteriors of a release, with the bounds of the data used and with them ignored: what both kinds share."""
+"""Shared parts of answers with two posteriors of a release: with the bounds of the data, and without."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from adversary.bounded.report.release_file import ReleaseFile
 from adversary.report.kit import Card, Column, Document, Section, Summary, Table, tabulate
 
 READINGS = {"constrained": "using the bounds", "unconstrained": "ignoring the bounds"}
-"""The two posteriors of a release, and what they are called."""
+"""Names of the two posteriors of a release."""
 LISTED = ("parameters", "predictive", "fit", "release", "prior")
 
 
@@ -116,12 +116,12 @@ def gain(tree: xr.DataTree, names: Mapping[str, str], known: str, impossible: st
 
 
 def first_sentence(text: str) -> str:
-    """A text up to its first full stop."""
+    """First sentence of a text."""
     return text.partition(". ")[0].removesuffix(".") + "."
 
 
 def _shorter(tree: xr.DataTree, parameter: str) -> str:
-    """One length against another, in percent."""
+    """Ratio of two lengths, in percent."""
     using, ignoring = (high - low for low, high in (hdi(tree, parameter, name) for name in READINGS))
     change = round(100.0 * abs(1.0 - using / ignoring)) if ignoring > 0.0 else 0
     return f"{change}{PERCENT} {'shorter' if using < ignoring else 'longer'}" if change else "no shorter"

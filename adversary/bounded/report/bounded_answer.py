@@ -155,7 +155,7 @@ def _intervals(file: ReleaseFile, tree: xr.DataTree) -> list[str]:
 
 
 def _of_whom(file: ReleaseFile) -> str:
-    """Of which mean and deviation the answer speaks, and how to ask for the others."""
+    """Sentence on the quantity of the answer (population or data), and the option for the other."""
     n = f"{int(file.release.size):,}"
     if file.posterior_of == "data":
         return (

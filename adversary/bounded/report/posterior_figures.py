@@ -1,4 +1,4 @@
-"""Figures of what follows from a noisy mean and variance: marginals, the feasible region, the next value.
+"""Figures of posteriors given a noisy mean and variance: marginals, the feasible region, the next value.
 
 Every function takes posteriors by name, the one to be looked at first, and gives a matplotlib `Figure` with the finding
 in its title.
@@ -103,7 +103,7 @@ CELLS = 120
 LEVELS = (0.5, 0.95)
 """Probabilities of the regions of a joint density."""
 TAIL = 0.002
-"""Probability left out at either end of an axis."""
+"""Probability beyond either end of an axis."""
 
 
 @sheet.house_style

@@ -1,4 +1,4 @@
-"""What the parameters of a posterior are called, and the shortest interval of draws."""
+"""Names of a posterior's parameters in words, and the shortest interval of draws."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def _slope(t: float, logs: bool, power: float, fall: float) -> float:
 
 @compiled
 def _reach(t: float, logs: bool, power: float, fall: float) -> float:
-    """Distance over which the log density falls by about 1 from its mode at t, on the side where the rate is `fall`."""
+    """Distance from the mode t over which the log density falls by about 1, on the side where the rate is `fall`."""
     slope = abs(_slope(t, logs, power, fall))
     bend = fall * math.exp(t) if logs else power / (t * t) if power != 0.0 else 0.0
     return 2.0 / max(slope + math.sqrt(slope * slope + 2.0 * max(bend, 0.0)), _TINY)
@@ -157,7 +157,7 @@ def tilted_gamma(alpha: float, beta: float, rate: float, tau: float, low: float,
 
 @compiled
 def inverse_gaussian(mean: float, shape: float, rng: Generator) -> float:
-    """One draw, without the cancellation of the usual form when mean / shape is large."""
+    """One inverse Gaussian draw, without the usual form's cancellation for large mean / shape."""
     a = mean * rng.standard_normal() ** 2 / (2.0 * shape)
     root = 1.0 + a + math.sqrt(a * (2.0 + a))
     return mean / root if rng.random() * (1.0 + root) <= root else mean * root

@@ -1,4 +1,4 @@
-"""How often intervals from noisy statistics cover, how long they are, and how far estimates are from the truth.
+"""Coverage and length of intervals from noisy statistics, and errors of estimates, by simulation.
 
 The simulation study of the thesis (its figures 4.2, 4.8, 4.9 and 4.12), by exact posteriors instead of draws: the
 published code took 10 to 20 hours of a core for each cell. Work is cut into blocks of 1024 data sets of a cell, each
@@ -28,7 +28,7 @@ from adversary.bounded.thesis.populations import TruncatedNormal, sample_statist
 DIMS = ("n", "truth", "epsilon", "prior", "constrained")
 ESTIMATES = ("mode", "mean")
 COLUMNS = ("low", "high", "mode", "mean")
-"""What is kept of each data set and analysis: ends of the interval, and two estimates."""
+"""Results per data set and analysis: ends of the interval, and two estimates."""
 
 
 def coverage_study(
@@ -108,7 +108,7 @@ def coverage_study(
 
 
 def _true_values(study: Design) -> Floats:
-    """The parameter that is to be covered, of every truth."""
+    """True value of the parameter to be covered, for every truth."""
     return np.array([PARAMETERS[study.parameter](mu, sigma) for mu, sigma in study.truths.values()])
 
 

@@ -1,4 +1,4 @@
-"""The design of a simulation study: its cells, what is asked of each, and names and seeds that depend on nothing else.
+"""Design of a simulation study: its cells and analyses, with names and seeds that depend on nothing else.
 
 A cell is a size of data, a truth and a pair of budgets. Its data sets come from seeds that are children of the study's
 seed by the cell's own numbers, never by its place among others: priors and the use of the bounds are compared on the
@@ -27,7 +27,7 @@ PARAMETERS: Mapping[str, Callable[[float, float], float]] = {
     "sigma": lambda mu, sigma: sigma,
     "sigma2": lambda mu, sigma: sigma * sigma,
 }
-"""What can be covered, from the (mu, sigma) of the population."""
+"""Parameters that can be covered, as functions of the population's (mu, sigma)."""
 
 
 class Trial(NamedTuple):
@@ -214,7 +214,7 @@ def _priors(priors: Any) -> dict[str, Prior]:
 
 
 def _sample_fingerprint(population: Population, cell: Trial) -> str:
-    """Hash of a population's draws from a fixed generator."""
+    """Hash of a population's draws from a fixed generator: it identifies functions by their results."""
     values = population(cell.mu, cell.sigma, (2, min(cell.n, 256)), np.random.default_rng(0))
     return hashlib.sha256(np.ascontiguousarray(values, dtype=np.float64).tobytes()).hexdigest()
 

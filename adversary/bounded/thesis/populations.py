@@ -1,4 +1,4 @@
-r"""Where the data of a simulation study come from: laws on the public interval, and the two statistics of many samples.
+r"""Populations of a simulation study: distributions on the public interval, and statistics of many samples.
 
 .. math:: Y_i \sim N(\mu, \sigma^2) \text{ given } a \le Y_i \le b
 
@@ -47,7 +47,7 @@ class TruncatedNormal:
         return np.clip(values, *self.bounds, out=values)
 
     def moments(self, mu: float, sigma: float) -> tuple[float, float]:
-        """(mean, standard deviation) of the law as cut to the bounds.
+        """(mean, standard deviation) of the truncated distribution.
 
         >>> round(TruncatedNormal().moments(0.1, 0.04)[0], 6)
         0.100706
@@ -61,7 +61,7 @@ class TruncatedNormal:
 
 
 def as_population(population: Any, bounds: tuple[float, float]) -> Population:
-    """The law a user named.
+    """Population by name.
 
     Raises
     ------
