@@ -7,10 +7,12 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import xarray as xr
 
 import adversary as adv
+from adversary._core import percentage
 from adversary.budget.recommend import Recommendation, recommend_epsilon
 from adversary.budget.release_budget import ReleaseBudget, allocate
 from adversary.budget.verdict_on_guarantee import verdict
@@ -378,3 +380,21 @@ def test_a_text_that_fails_is_a_line_beside_the_others(tmp_path: Path, monkeypat
     assert result.stderr.splitlines()[0] == "warning: For the person in the data: KeyError: 'word'"
     texts = {row["audience"]: row["value"] for row in commands.rows(json.loads(result.stdout), "text")}
     assert texts == {row["audience"]: row["value"] for row in commands.rows(whole, "text")} | {"lay": ""}
+
+
+def test_the_page_has_a_card_a_figure_and_what_the_file_says_of_itself(tmp_path: Path) -> None:
+    scenario = adv.load_scenario(DATA / "granville_1940.toml")
+    assert commands.run("explain", str(scenario.path), "--topic", "guarantee", "--out", str(tmp_path)).exit_code == 0
+    page = commands.flat((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert page.index(scenario.description[:40]) < page.index('class="card')
+    assert (tmp_path / "posterior_by_prior.svg").exists()
+    most = scenario.guarantee["zCDP"].loss_bound(0.05)
+    rise = 1.0 / (1.0 + 9.0 * np.exp(-most))
+    assert percentage(rise, True) in page
+
+
+def test_a_profile_alone_is_limited_by_all_its_releases_together_and_several_profiles_by_none() -> None:
+    one = commands.flat(commands.run("explain", str(DATA / "survey_profile.toml")).stdout)
+    assert "in all releases together: limits on every adversary" in one
+    several = commands.flat(commands.run("explain", str(DATA / "durham_infant_mortality.toml")).stdout)
+    assert "can rise to" not in several.split("The risk that is tolerated")[0]

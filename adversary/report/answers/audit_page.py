@@ -59,7 +59,7 @@ def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Do
     return Document(
         tree,
         card=_card(*every[0][1:]),
-        lead=[line for line in (scenario.description, scenario.source and f"Source: {scenario.source}") if line],
+        lead=scenario.about,
         sections=sections,
         main=next((table for section in results for table in section.tables), None),
         provenance=[*method_sections.provenance(scenario, tree), ("Written", date.today().isoformat())],

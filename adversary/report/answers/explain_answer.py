@@ -15,14 +15,19 @@ import numpy as np
 import xarray as xr
 
 from adversary import budget
-from adversary._core import DEFAULT_FAILURE, error_text
+from adversary._core import DEFAULT_FAILURE, error_text, percent, percentage
 from adversary.adversaries.path import settle_truth
 from adversary.driver import OWN
 from adversary.privacy import Guarantee, PrivacyUnit
+from adversary.privacy.definitions import NoPrivacy, PureDP
+from adversary.report import plot
+from adversary.report.answers import bounds_answer
 from adversary.report.files import ProfileFile, Scenario
 from adversary.report.kit import (
     LEFT_OUT,
+    Card,
     Document,
+    Figure,
     Section,
     Summary,
     attempt,
@@ -230,10 +235,13 @@ def solve(
     request: ExplainRequest,
     notes: Sequence[str] = (),
     warnings: Sequence[str] = (),
+    about: Sequence[str] = (),
 ) -> xr.DataTree:
     """Group `texts`: `title` (subject) and `text` (subject, audience), with blank lines between paragraphs.
 
-    `notes` hold for all texts and are an attribute, with blank lines between them.
+    `notes` hold for all texts and are an attribute, with blank lines between them; `about`, what the file says of
+    itself, is one too. Where a guarantee is explained, groups `beliefs` and `any_prior` limit what it lets beliefs rise
+    to, and the verdict is the largest of these.
 
     Refused: a topic that fits nothing here, and an option that was given and changes none of the texts.
     """
@@ -266,8 +274,58 @@ def solve(
     tree = xr.DataTree.from_dict({"/": xr.Dataset(attrs={"topic": request.topic or "all"}), "texts": shown})
     if failed:
         tree.attrs[LEFT_OUT] = json.dumps({title: error_text(error) for title, error in failed.items()})
-    tree.attrs.update(title=title, notes="\n\n".join(notes))
-    return Summary(title, ["texts"], warnings=warnings).on(tree)
+    tree.attrs.update(title=title, notes="\n\n".join(notes), about="\n\n".join(about))
+    return Summary(title, ["texts"], _limits(tree, fitting, request), warnings=warnings).on(tree)
+
+
+def _limits(tree: xr.DataTree, subjects: Sequence[Subject], request: ExplainRequest) -> str:
+    """Limits on beliefs by the first guarantee that the noise keeps, or else the profile, and their verdict.
+
+    They are added to the tree; without such a guarantee there are none, and the verdict is "".
+    """
+    limiting = [(one, guarantee) for one in subjects if (guarantee := _guarantee_of(one)) is not None]
+    profiles = [one for one, _ in limiting if isinstance(one.thing, budget.Recommendation)]
+    if not limiting or len(profiles) > 1:  # several profiles are alternatives, and none of them is the file's
+        return ""
+    subject, guarantee = limiting[0]
+    failure = DEFAULT_FAILURE if request.failure is None else request.failure
+    bounds = bounds_answer.beliefs(guarantee, request.priors or bounds_answer.PRIORS, failure)
+    for name in ("beliefs", "any_prior"):
+        tree[name] = xr.DataTree(bounds[name])
+    together = ", in all releases together" if profiles == [subject] else ""
+    period = " of one period" if request.unit is not None and request.unit.periods > 1 else ""
+    whose = f"{subject.heading('guarantee')}{period}{together}"
+    believed = "adversary whose beliefs about everybody else do not depend on the person"
+    tree.attrs["limits"] = f"{whose}: limits on every {believed}."
+    return bounds_answer.verdict(bounds["beliefs"])
+
+
+def _guarantee_of(subject: Subject) -> Guarantee | None:
+    """The guarantee that a text is about if the noise keeps it, or the largest epsilon that keeps a profile."""
+    thing = subject.thing
+    if isinstance(thing, budget.Recommendation):
+        return PureDP(thing.epsilon) if thing.status == budget.BOUNDED else None
+    return thing if isinstance(thing, Guarantee) and subject.kept else None
+
+
+def _card(tree: xr.DataTree) -> Card | None:
+    """The most that each prior can rise to, and the figure of all priors."""
+    if "beliefs" not in tree.children:
+        return None
+    limits, loss = tree["beliefs"].to_dataset(), float(tree["any_prior"]["loss_bound"])
+    upper = limits["posterior"].sel(side="upper")
+    within = PureDP(loss) if np.isfinite(loss) else NoPrivacy()
+    priors, chance = limits["prior"].values.tolist(), float(limits.attrs["failure"])
+    figure = Figure(
+        "posterior_by_prior",
+        lambda: plot.posterior_by_prior(within, chance, priors),
+        "Range of posteriors that the guarantee allows at each prior.",
+    )
+    numbers = [
+        (f"a prior of {percent(prior)} rises to", f"at most {percentage(float(most), True)}")
+        for prior, most in zip(priors, upper.values, strict=True)
+    ]
+    return Card(numbers, figure, str(tree.attrs["limits"]))
 
 
 @guarded_document
@@ -281,8 +339,8 @@ def document(tree: xr.DataTree) -> Document:
         texts = {str(who): str(one["text"].sel(audience=who).item()) for who in one["audience"].values}
         parts = [_text_section(head, who, text, missing, alone=len(texts) == 1) for who, text in texts.items()]
         sections += parts if len(texts) == 1 else [Section(head, parts=parts)]
-    notes_of_all = [line for line in tree.attrs["notes"].split("\n\n") if line]
-    return Document(tree, lead=notes_of_all, sections=sections)
+    lead = [line for name in ("about", "notes") for line in tree.attrs[name].split("\n\n") if line]
+    return Document(tree, _card(tree), lead=lead, sections=sections)
 
 
 def _text_section(head: str, who: str, text: str, missing: dict[str, str], *, alone: bool) -> Section:

@@ -86,7 +86,9 @@ def _of_guarantee_file(file: Path, request: ExplainRequest) -> Answer:
         request, failure=min(chance, explain_answer.BELOW_ONE) if failure_given else None, unit=read.unit
     )
     notes = unit_notes(read.unit)
-    return Answer(explain_answer.solve(read.name, [subject], whole_request, notes), explain_answer.document)
+    return Answer(
+        explain_answer.solve(read.name, [subject], whole_request, notes, (), read.about), explain_answer.document
+    )
 
 
 def _of_scenario(scenario: Scenario, request: ExplainRequest) -> Answer:
@@ -107,7 +109,8 @@ def _of_scenario(scenario: Scenario, request: ExplainRequest) -> Answer:
     warnings = [] if tree is None else audit_words.warnings(tree)
     notes = explain_answer.notes(scenario, tree)
     return Answer(
-        explain_answer.solve(scenario.name, subjects, whole_request, notes, warnings), explain_answer.document
+        explain_answer.solve(scenario.name, subjects, whole_request, notes, warnings, scenario.about),
+        explain_answer.document,
     )
 
 
@@ -119,7 +122,7 @@ def _of_profiles(file: Path, request: ExplainRequest) -> Answer:
     releases = read.releases if request.releases is None else check_releases(request.releases)
     others = request.failure is not None or any(name in read.document for name in ("failure", "delta", "releases"))
     subjects = explain_answer.of_profiles(read, releases=None if releases is None else int(releases), others=others)
-    answer = explain_answer.solve(read.name, subjects, replace(request, releases=None))
+    answer = explain_answer.solve(read.name, subjects, replace(request, releases=None), about=read.about)
     return Answer(answer, explain_answer.document)
 
 

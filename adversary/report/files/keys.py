@@ -81,6 +81,11 @@ class Told:
         return self.title or self.path.name
 
     @property
+    def about(self) -> list[str]:
+        """Its description and the source of its numbers, a sentence each, where they are given."""
+        return [line for line in (self.description, self.source and f"Source: {self.source}") if line]
+
+    @property
     def provenance(self) -> list[tuple[str, str]]:
         """Source of its numbers, if one is given."""
         return [("Source", self.source)] * bool(self.source)
