@@ -102,7 +102,7 @@ def audit_tables(
     -------
     DataFrame, a row for each finest cell, largest `posterior_mean` first: the columns of the file that tables use,
     "count", "target" ("in" or "out"), "prior", "posterior_mean", "mcse" (its standard error, 0 where it is exact),
-    "ratio_mean", "prob_correct", "posterior_low" and "posterior_high" (nine releases in ten lie between them), "bound"
+    "ratio_mean", "prob_correct", "posterior_low" and "posterior_high" (9 of 10 releases lie between them), "bound"
     (the largest posterior that the guarantee allows), "outside" (probability of a release beyond the bounds), "status"
     ("holds", "exceeded" or "violated", as in `audit`), "tells_most" (the table that says most about the cell) and
     "rank", shared where risks cannot be told apart. `attrs`: "understood", "route", "route_words", "cautions", "error"

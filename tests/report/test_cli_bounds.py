@@ -202,7 +202,7 @@ def test_the_usual_choices_are_those_in_the_help() -> None:
 
 
 def test_a_rho_near_the_largest_double_is_answered() -> None:
-    answer = commands.run("bounds", "--rho", "1e308")
+    answer = commands.run("bounds", "--rho", "1e308", "--full")
     assert answer.exit_code == 0
     assert "100 percentage points" in answer.stdout
 

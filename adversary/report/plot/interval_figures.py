@@ -1,4 +1,4 @@
-"""Before and after a release, a row for each adversary or plan: prior, average, nine releases in ten and bound."""
+"""Before and after a release, a row for each adversary or plan: prior, average, 9 of 10 releases and bound."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def at_most(p: float, upper: bool = True) -> str:
 
 @sheet.house_style
 def before_after(found: xr.DataTree | pd.DataFrame | xr.Dataset, *, ax: Axes | None = None) -> Axes:
-    """Prior, average posterior, nine releases in ten and bound: a row for each adversary, or for each row of a table.
+    """Prior, average posterior, 9 of 10 releases and bound: a row for each adversary, or for each row of a table.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def _of_table(found: pd.DataFrame | xr.Dataset, ax: Axes | None) -> Axes:
 
 @sheet.house_style
 def compared_ranges(found: xr.Dataset) -> Axes:
-    """Plans on one axis: prior, expected posterior, nine releases in ten and bound of every truth and adversary."""
+    """Plans on one axis: prior, expected posterior, 9 of 10 releases and bound of every truth and adversary."""
     places = found.stack(row=("truth", "adversary", "file")).dropna("row", subset=["posterior_mean"])
     every = []
     for i, labels in enumerate(places["row"].values):

@@ -24,7 +24,7 @@ BOUND_WIDTH = 1.4
 MARK: Any = (0, (4, 3))
 """Line style of a value to look for, such as the scenario's own."""
 BAND, CORE = 0.18, 0.38
-"""Opacities: of nine releases in ten, of the middle half."""
+"""Opacities: of 9 of 10 releases, of the middle half."""
 LINE = 13.0
 """Points that a line of a tick label takes, with a gap."""
 ODDS_TICKS = (1e-6, 1e-5, 1e-4, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999)

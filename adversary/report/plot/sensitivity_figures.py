@@ -1,7 +1,7 @@
 """How far an adversary's conclusions move with what went in: one input at a time, or along one of them.
 
 A tornado shows the range of one measure as each input goes over its values, all others as they are, longest bar on top.
-A fan shows the posteriors of nine releases in ten, and of the middle half, along one input. Both show both truths:
+A fan shows the posteriors of 9 of 10 releases, and of the middle half, along one input. Both show both truths:
 a belief that makes an adversary look clever with the target in can make them wrong with the target out.
 """
 

@@ -90,6 +90,8 @@ def settings() -> Any:
     return {
         "figure.figsize": (one.width / INCH, one.height / INCH),
         "figure.dpi": INCH,
+        # other libraries set "tight" when they are imported, which cuts titles off
+        "savefig.bbox": "standard",
         "figure.constrained_layout.use": True,
         "figure.max_open_warning": 0,
         "figure.facecolor": PAPER,
