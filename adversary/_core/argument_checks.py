@@ -18,8 +18,8 @@ _LAST_WHOLE = {"float16": 11, "float32": 24}
 DEFAULT_FAILURE = 0.05
 """Default failure probability of bounds that do not hold with certainty."""
 # The fifth power of a width from 1e-60 to 1e60 neither overflows nor underflows in double precision.
+# Largest width of an interval; the smallest is its reciprocal.
 WIDEST = 1e60
-"""Largest width of an interval; the smallest is its reciprocal."""
 
 
 def check_probability(name: str, x: Any) -> Floats:

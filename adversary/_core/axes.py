@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 CELL, SIBLING, TABLE = ("cell",), ("sibling",), ("row", "column")
 """Trailing dimensions of released numbers, of the numbers of siblings, and of a table."""
 
+# Leading dimension, before `CELL`, `SIBLING` or `TABLE`.
 LEAD = "release"
-"""Leading dimension, before `CELL`, `SIBLING` or `TABLE`."""
 
 
 def arrays_over(given: Mapping[str, tuple[Any, tuple[str, ...]]]) -> tuple[dict[str, Any], dict[str, Any]]:

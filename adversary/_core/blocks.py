@@ -25,8 +25,9 @@ from adversary._core.workers import track as track
 
 # Part of every simulated result: another size would change the draws that a seed gives.
 BLOCK = 1024
+
+# Python packages whose versions stored draws may depend on.
 ARRAYS = (*VERSIONS, "scipy")
-"""Python packages whose versions stored draws may depend on."""
 
 
 def seed_sequence(rng: Any) -> np.random.SeedSequence:

@@ -26,10 +26,12 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 LARGEST_RHAT = 1.01
+
+# Smallest effective sample size, in the bulk and in the tails.
 SMALLEST_ESS = 400.0
-"""Smallest effective sample size, in the bulk and in the tails."""
+
+# Smallest Bayesian fraction of missing information, E-BFMI, per chain.
 SMALLEST_BFMI = 0.3
-"""Smallest Bayesian fraction of missing information, E-BFMI, per chain."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ NAME = "dp-adversary"
 def __getattr__(name: str) -> str:
     if name != "__version__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib.metadata import version  # late: it imports the parser of e-mails
+    # late: it imports the parser of e-mails
+    from importlib.metadata import version
 
     return version(NAME)
 

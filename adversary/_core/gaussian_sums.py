@@ -20,10 +20,11 @@ _DIRECT_TERMS = 800
 # At rho = pi the fifth term is exp(-20 pi) = 5e-28 of the sum or less, in either form of the series.
 _THETA_TERMS = np.arange(1, 5)
 # Lagrange interpolation at six nodes errs by 0.005 h^6 times the sixth derivative: 1.5e-14 of it at h = 0.012.
+# Spacing h of an interpolation table, in standard deviations or, if smaller, in decay lengths of the tail.
 _SMOOTH = 0.012
-"""Spacing h of an interpolation table, in standard deviations or, if smaller, in decay lengths of the tail."""
+
+# Number of terms below which tails are summed in one array; grouping them by start would take longer.
 _FEW = 20_000
-"""Number of terms below which tails are summed in one array; grouping them by start would take longer."""
 
 
 def log_theta(rho: float, fraction: float | Floats = 0.0) -> Any:

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 Extra = Mapping[str, Any]
 """Trailing dimensions, after those of the releases, in order; each with its labels or None."""
 
+# Prefix of xarray's names for unnamed axes.
 UNNAMED = "dim_"
-"""Prefix of xarray's names for unnamed axes."""
 
 # A mistyped label of 10^12 would otherwise allocate terabytes; a million values are 8 MB.
+# Counts that label an entry of a list must be below this limit.
 MOST_LISTED = 1_000_000
-"""Counts that label an entry of a list must be below this limit."""
 
 _BARE = (float, int, str, np.ndarray, list, tuple, type(None))
 

@@ -27,8 +27,8 @@ TAIL_NATS = 41.5
 SMALLEST = 5e-324
 """The smallest double."""
 
+# Types of a single number, which cannot be masked.
 PLAIN = (float, int, Fraction)
-"""Types of a single number, which cannot be masked."""
 
 
 def as_array(x: Any) -> Floats:
@@ -218,8 +218,8 @@ def tied(values: ArrayLike, errors: ArrayLike = 0.0, *, largest: bool = True) ->
     return np.asarray(_equal(x, x[at], np.hypot(error, error[at])))
 
 
+# Relative difference up to which two numbers of a ranking are equal; rounding in sums stays below it.
 EQUAL = 1e-9
-"""Relative difference up to which two numbers of a ranking are equal; rounding in sums stays below it."""
 
 
 def _equal(x: Any, y: Any, error: Any) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 
 from adversary._core.argument_checks import check_probability, check_whole
 
+# Target acceptance rate of a second attempt: smaller steps, fewer divergences.
 CAREFUL = 0.95
-"""Target acceptance rate of a second attempt: smaller steps, fewer divergences."""
 KEPT = 100
 """Draws stored per chain and release, when there are many releases."""
 

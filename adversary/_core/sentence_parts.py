@@ -14,14 +14,17 @@ import numpy as np
 from adversary._core.number_formats import DIGITS, format_bound, outward, percentage, round_outward
 
 DECIMALS = 10
+
+# Most decimals of a percentage in a sentence, and most decimals used only to distinguish it from 0 and 100.
 NEAR_THE_END = 4
-"""Most decimals of a percentage in a sentence, and most decimals used only to distinguish it from 0 and 100."""
 RARE = 1e-6
 """Probability below which an event is written in words instead of a number."""
+
+# Largest number of tied items listed by name; larger groups are counted.
 SPELLED = 3
-"""Largest number of tied items listed by name; larger groups are counted."""
+
+# Largest number of characters of a parameter that is written in full.
 _LONGEST = 12
-"""Largest number of characters of a parameter that is written in full."""
 AT_A_TIME = "for any one person and adversary at a time, not for all of them at once"
 """Scope, in words, of the probability with which a bound holds."""
 

@@ -36,8 +36,8 @@ try:
 except ImportError:  # not a POSIX system
     fcntl = None  # type: ignore[assignment]
 
+# Version of the folder layout; folders of another version are refused.
 FORMAT = 2
-"""Version of the folder layout; folders of another version are refused."""
 MANIFEST, RECORDS = "_manifest.json", "_chunks"
 """Names of the manifest and of the folder of checksums. Parquet libraries ignore names that begin with "_"."""
 VERSIONS = (NAME, "numpy")

@@ -21,15 +21,17 @@ from typing import Any
 from adversary._core.argument_checks import check_whole
 from adversary._core.distribution import missing_extra
 
+# Batches submitted at a time per worker thread: one runs, one waits.
 AHEAD = 2
-"""Batches submitted at a time per worker thread: one runs, one waits."""
 # Submitting a batch costs some hundredths of a second: about 1 % of the time of a batch.
+# Target duration of a batch of tasks in seconds, estimated from finished tasks.
 BATCH = 2.0
-"""Target duration of a batch of tasks in seconds, estimated from finished tasks."""
+
+# Resubmissions of a task after the scheduler has given it up, which it does after the death of four workers.
 RETRIES = 1
-"""Resubmissions of a task after the scheduler has given it up, which it does after the death of four workers."""
+
+# Timeout in seconds for connecting to a scheduler and for its first worker.
 PATIENCE = 30
-"""Timeout in seconds for connecting to a scheduler and for its first worker."""
 
 
 def track[T](items: Iterable[T], description: str, *, enabled: bool = True, total: int | None = None) -> Iterator[T]:
@@ -175,8 +177,8 @@ class PerThread[R]:
         return _remade, (self._pickled,)
 
 
+# Lock for building values one at a time: PyTensor's compiler is not thread-safe.
 _MAKING = RLock()
-"""Lock for building values one at a time: PyTensor's compiler is not thread-safe."""
 
 
 @lru_cache(maxsize=8)

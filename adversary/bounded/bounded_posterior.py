@@ -39,10 +39,10 @@ QUANTITIES = ("population", "data")
 UNSURE = 1e-2
 """Estimated quadrature error above which `posterior` warns."""
 NAMES = ("mu", "sigma2", "sigma")
+# Power of the width of the bounds in the unit of each quantity.
 _POWERS = {"mu": 1, "sigma2": 2, "sigma": 1}
-"""Power of the width of the bounds in the unit of each quantity."""
+# Labels of an interval along its dimension "ci_bound", as in ArviZ.
 _ENDS = ("lower", "upper")
-"""Labels of an interval along its dimension "ci_bound", as in ArviZ."""
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,8 @@ class Posterior:
     def _expect_row(self, i: int, function: Callable[[Floats, Floats], ArrayLike]) -> Floats:
         mu, v, weights = self.solutions[i].joint()
         values = np.asarray(function(self.in_units("mu", mu, i), self.in_units("sigma2", v, i)), dtype=np.float64)
-        return np.where(weights != 0.0, weights * values, 0.0).sum((-2, -1))  # undefined values may have weight 0
+        # undefined values may have weight 0
+        return np.where(weights != 0.0, weights * values, 0.0).sum((-2, -1))
 
     def _require_single(self) -> None:
         if self.shape != ():
@@ -307,7 +308,8 @@ def _truncated_moments(mu: Floats, v: Floats, a: float, b: float) -> tuple[Float
     """First and second moment of N(mu, v) truncated to [a, b], for mu within."""
     sd = np.sqrt(v)
     low, high = (a - mu) / sd, (b - mu) / sd
-    mass = np.maximum(ndtr(high) - ndtr(low), 1e-300)  # for mu within the bounds it is near 1/2 or more
+    # for mu within the bounds it is near 1/2 or more
+    mass = np.maximum(ndtr(high) - ndtr(low), 1e-300)
     at_low, at_high = (np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) for z in (low, high))
     first = mu + sd * (at_low - at_high) / mass
     second = mu * mu + v + sd * ((mu + a) * at_low - (mu + b) * at_high) / mass

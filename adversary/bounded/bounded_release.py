@@ -33,8 +33,9 @@ from adversary._core import (
 FAR = 20.0
 """Distance from feasible statistics, in noise scales, above which a release warns: Laplace noise exceeds it with
 probability 2e-9."""
+
+# Steps of the ternary search for the nearest feasible statistics.
 _THIRDS = 120
-"""Steps of the ternary search for the nearest feasible statistics."""
 
 
 @dataclass(frozen=True, eq=False)

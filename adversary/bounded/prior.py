@@ -170,8 +170,8 @@ def together(release: BoundedRelease, prior: Prior) -> tuple[BoundedRelease, Pri
     return release, prior, Labels.of(*release.numbers.values(), *prior.numbers.values())
 
 
+# Density of the flat prior over the feasible region: one over its area, the integral of mu (1 - mu).
 _FLAT_DENSITY = 6.0
-"""Density of the flat prior over the feasible region: one over its area, the integral of mu (1 - mu)."""
 
 
 def log_prior_mass(
@@ -202,7 +202,8 @@ def _log_mass_on_region(unit: NormalInverseGamma, shape: tuple[int, ...]) -> Flo
     v = 0.25 / np.cosh(s) ** 2
     log_variance = half * np.log(half * s2) - gammaln(half) - (half + 1.0) * np.log(v) - half * s2 / v
     sd, reach = np.sqrt(v / kappa), 0.5 * np.tanh(-s)
-    side = np.abs(mu0 - 0.5)  # symmetric about 1/2: both limits below the mean, where logs keep their accuracy
+    # symmetric about 1/2: both limits below the mean, where logs keep their accuracy
+    side = np.abs(mu0 - 0.5)
     upper, lower = log_ndtr((reach - side) / sd), log_ndtr((-reach - side) / sd)
     with np.errstate(divide="ignore"):
         log_mean = upper + np.log(-np.expm1(np.minimum(lower - upper, 0.0)))

@@ -27,17 +27,19 @@ from adversary.bounded.grid import normal_laplace_logpdf
 
 LogDensity = Callable[[Floats, Floats], Floats]
 
+# Variances on [0, 1], the last first, between which mass must fall toward 0.
 SMALL = 10.0 ** np.array([-22.0, -20.0])
-"""Variances on [0, 1], the last first, between which mass must fall toward 0."""
+
+# The same toward infinity.
 LARGE = 10.0 ** np.array([22.0, 20.0])
-"""The same toward infinity."""
 FAR = np.array([1e9, 1e8])
 """Distances of a mean, in widths, between which mass must fall."""
 LEAST = 5e-4
 """Smallest power by which mass must fall."""
 _STEPS = 10.0 ** np.arange(-24.0, 1.0, 0.125)
+
+# Rounds of looking about the highest point, each some seven times closer to it.
 _REFINED = 16
-"""Rounds of looking about the highest point, each some seven times closer to it."""
 
 
 def falls_in_variance(log_density: LogDensity, release: BoundedRelease, constrained: bool, *, large: bool) -> bool:

@@ -34,13 +34,14 @@ if TYPE_CHECKING:
 
 SIDES = ("above", "below")
 
+# A rate as a number, a Fraction, or written as one: "6/1000".
 Rate = float | Fraction | str
-"""A rate as a number, a Fraction, or written as one: "6/1000"."""
 
 _SIMPLE = 10**9
 _DIGITS = Context(prec=4, rounding=ROUND_DOWN)
+
+# Relative precision of the total of a split; the result is on the safe side.
 SPLIT_PRECISION = 1e-6
-"""Relative precision of the total of a split; the result is on the safe side."""
 
 
 def mechanism_for(kind: str, parameter: float) -> Mechanism:

@@ -115,7 +115,8 @@ def attained_tail(
 
     def tail(p: Floats, q: Floats, r: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
-            room = 1.0 / r - p * q  # r at most 1 / (p q): nothing is beyond that
+            # r at most 1 / (p q): nothing is beyond that
+            room = 1.0 / r - p * q
             s = np.maximum(-np.log(np.maximum(room, 0.0)), -1e300)
             slack = np.where(r > 0.0, TIE / 4.0 * (1.0 / r + p * q) / room, 0.0)
         return np.where(room > 0.0, law.beyond(np.where(room > 0.0, s + slack, 0.0), p, q, truth), 0.0)

@@ -29,8 +29,8 @@ Survival = Callable[[Floats], Floats]
 
 TRUTHS = ("in S", "not in S", "out")
 
+# Relative rounding error within which two values of the evidence are a tie, so that an atom never exceeds itself.
 TIE = 2e-15
-"""Relative rounding error within which two values of the evidence are a tie, so that an atom never exceeds itself."""
 
 _P, _Q = 0, 1
 _LAWS = {"in S": (_P, _Q), "not in S": (_Q, _P), "out": (_Q, _Q)}

@@ -29,6 +29,7 @@ from adversary.privacy.definitions import (
 )
 from adversary.privacy.mechanisms import Mechanism, kinds
 
+# Definitions by name: the unit of the parameter, and the guarantee with this parameter and delta.
 DEFINITIONS: Mapping[str, tuple[str, Callable[[float, float], Guarantee]]] = MappingProxyType(
     {
         "pure DP": ("epsilon", lambda epsilon, delta: PureDP(epsilon)),
@@ -37,7 +38,6 @@ DEFINITIONS: Mapping[str, tuple[str, Callable[[float, float], Guarantee]]] = Map
         "Gaussian DP": ("mu", lambda mu, delta: GaussianDP(mu)),
     }
 )
-"""Definitions by name: the unit of the parameter, and the guarantee with this parameter and delta."""
 
 NOISES: Mapping[str, tuple[str, Callable[[float], Mechanism]]] = MappingProxyType(
     {
@@ -49,6 +49,7 @@ NOISES: Mapping[str, tuple[str, Callable[[float], Mechanism]]] = MappingProxyTyp
 )
 """Noise added to counts, by name: the unit of the parameter, and the mechanism with it, at sensitivity 1."""
 
+# Published compositions: the total epsilon of n releases with (epsilon, each)-DP at a total delta.
 TOTALS: Mapping[str, Callable[[float, int, float, float], float]] = MappingProxyType(
     {
         "basic": lambda epsilon, n, delta, each: n * epsilon,
@@ -57,11 +58,11 @@ TOTALS: Mapping[str, Callable[[float, int, float, float], float]] = MappingProxy
         "optimal": compose_optimal,
     }
 )
-"""Published compositions: the total epsilon of n releases with (epsilon, each)-DP at a total delta."""
 
 COMPOSITIONS = (*TOTALS, "exact")
+
+# Definitions with published compositions; all others have "exact" only.
 COMPOSED = ("pure DP", "approximate DP")
-"""Definitions with published compositions; all others have "exact" only."""
 
 
 class Together(NamedTuple):

@@ -52,8 +52,9 @@ _ADDED = {SUM: "epsilon without a delta", ZCDP: "rho", RENYI: "gamma", GAUSSIAN:
 _CLASSES: tuple[type[Guarantee], ...] = (PureDP, ApproximateDP, ZeroConcentratedDP, GaussianDP, RenyiDP)
 KINDS: Mapping[str, type[Guarantee]] = {one.kind or str(one.definition): one for one in _CLASSES}
 """Definitions that a ledger file may contain, by key."""
+
+# Relative precision of a remaining budget that is searched for; it is rounded down.
 PRECISION = 1e-6
-"""Relative precision of a remaining budget that is searched for; it is rounded down."""
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,11 @@ from adversary._core import (
 )
 from adversary.budget.risk_bounds import SIDES, check_word
 
+# A number computed from the values of some people.
 Statistic = Callable[[NDArray[Any]], Any]
-"""A number computed from the values of some people."""
 
+# Smallest population from which two people can be left out.
 FEWEST = 3
-"""Smallest population from which two people can be left out."""
 
 
 def inclusion_epsilon(n: int, absolute: ArrayLike) -> Any:

@@ -46,8 +46,8 @@ FORMS = (
 )
 """(definition or noise, composition) of every row of a `budget_table`."""
 
+# Noise with slow sums, and a similar noise with fast ones whose solution starts the search.
 SIMILAR = {"laplace": "geometric", "discrete gaussian": "gaussian"}
-"""Noise with slow sums, and a similar noise with fast ones whose solution starts the search."""
 
 LEAST = 1e-50
 """Smallest epsilon that is converted: rho is of the order of its square, which would underflow."""

@@ -53,8 +53,9 @@ if TYPE_CHECKING:
 
 STATISTICS = ("any", "count")
 SIDES = ("upper", "lower")
+
+# Default number of priors of a surface along either axis.
 GRID = 101
-"""Default number of priors of a surface along either axis."""
 
 
 def relative_risk_bound(
@@ -141,7 +142,8 @@ def epsilon_at(p: Floats, q: Floats, ratio: Floats, statistic: str = "any") -> F
     with np.errstate(divide="ignore"):
         epsilon = epsilon_of_room(p, q, 1.0 / np.asarray(ratio) - p * q, statistic)
     if np.min(ratio, initial=np.inf) > 1.0:
-        return np.maximum(epsilon, 0.0, out=epsilon)  # rounding of a ratio just above 1
+        # rounding of a ratio just above 1
+        return np.maximum(epsilon, 0.0, out=epsilon)
     epsilon = np.where((ratio == 1.0) & (p * q < 1.0), 0.0, epsilon)
     epsilon = np.where(np.asarray(ratio) > 0.0, epsilon, -np.inf)
     return np.where((ratio > 1.0) & (epsilon < 0.0), 0.0, epsilon)
@@ -150,7 +152,8 @@ def epsilon_at(p: Floats, q: Floats, ratio: Floats, statistic: str = "any") -> F
 def epsilon_of_room(p: Floats, q: Floats, room: Floats, statistic: str = "any") -> Floats:
     """Epsilon from c = 1 / ratio - p q, for callers who can compute c without cancellation."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        if statistic == "count":  # as of inclusion p q at value prior 1, where the root is 1 - p q too
+        # as of inclusion p q at value prior 1, where the root is 1 - p q too
+        if statistic == "count":
             return np.where(room > 0.0, np.log((1.0 - p * q) / room), np.inf)
         out = 1.0 - p
         root = np.sqrt(out * out + (4.0 * p * (1.0 - q)) * room)

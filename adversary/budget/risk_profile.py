@@ -28,8 +28,8 @@ from adversary.budget.tolerances import (
     prior_range,
 )
 
+# Priors that are checked, in this order, for examples outside a profile's domain.
 OUTSIDE = (0.01, 0.1, 0.5, 0.9, 0.001)
-"""Priors that are checked, in this order, for examples outside a profile's domain."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,15 +19,17 @@ from adversary.budget.risk_bounds import epsilon_at, epsilon_of_room
 from adversary.budget.tolerances import Binding, Tolerance
 
 TOLERANCE = 1e-9
+
+# Width of the bracket, relative and absolute, at which the search stops.
 ROUNDING = 3e-16
-"""Width of the bracket, relative and absolute, at which the search stops."""
 MOST_CELLS = 200_000
 DEEPEST = 300
-NEAREST = 1e-12
-"""Prior in place of 0, where a function cannot be evaluated."""
 
+# Prior in place of 0, where a function cannot be evaluated.
+NEAREST = 1e-12
+
+# Number of local minima of the first grid that are refined, and of those that start a local optimisation.
 ZOOMED, FOLLOWED = 30, 6
-"""Number of local minima of the first grid that are refined, and of those that start a local optimisation."""
 NOBODY = Binding(np.inf, np.nan, np.nan)
 
 type Cells = tuple[Floats, Floats, Floats, Floats]

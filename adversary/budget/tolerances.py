@@ -19,8 +19,9 @@ from adversary.budget.risk_bounds import check_prior, epsilon_of_room
 
 Range = tuple[float, float]
 EVERYBODY: tuple[Range, Range] = ((0.0, 1.0), (0.0, 1.0))
+
+# The smallest positive double, in place of a prior of 0.
 TINY = 5e-324
-"""The smallest positive double, in place of a prior of 0."""
 
 
 class Binding(NamedTuple):

@@ -203,8 +203,8 @@ def own_verdict(plan: Plan, profile: RiskProfile, failure: float, statistic: str
     return _of_plan(plan, profile, one, failure, statistic, two)
 
 
+# Of budgets that are tried in place of one that breaks a profile.
 SMALLEST_FACTOR = 2.0**-40
-"""Of budgets that are tried in place of one that breaks a profile."""
 
 
 def largest_tolerated_factor(

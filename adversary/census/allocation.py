@@ -24,11 +24,11 @@ from adversary._core import Floats
 
 Shares = Mapping[str, Fraction]
 
+# The detailed histogram: the person query with a cell for every kind of record.
 DETAILED = "HHGQ*VOTINGAGE*HISPANIC*CENRACE"
-"""The detailed histogram: the person query with a cell for every kind of record."""
 
+# The only housing query: occupied or vacant.
 OCCUPANCY = "OCCUPANCY STATUS"
-"""The only housing query: occupied or vacant."""
 
 _LEVEL_SPELLINGS = {"cbg": "block group", "custom block group": "block group", "us": "nation"}
 _LEVEL_SPELLINGS |= {"usa": "nation", "united states": "nation"}
@@ -185,12 +185,12 @@ PERSONS = Allocation(
 "block group" is the custom ("optimized") one that lives inside the disclosure system, not the tabulation block group.
 """
 
+# The housing-unit tables of the same release, 0.07 (Kifer et al. 2022, Tables 3 to 5).
 HOUSING = Allocation(
     Fraction(7, 100),
     {level: Fraction(n, 4100) for level, n in zip(_LEVELS, (495, 1759, 1456, 350, 20, 20), strict=True)},
     {OCCUPANCY: dict.fromkeys(_LEVELS, Fraction(1))},
 )
-"""The housing-unit tables of the same release, 0.07 (Kifer et al. 2022, Tables 3 to 5)."""
 
 
 def dhc_allocation(path: str | PathLike[str]) -> xr.DataArray:

@@ -36,8 +36,9 @@ from adversary.privacy import TOLERANCE
 SIDES = ("in", "out")
 LEVELS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 """False alarm probabilities of the tests."""
+
+# Number of parts of simulated releases, for the standard error of an epsilon.
 PARTS = 16
-"""Number of parts of simulated releases, for the standard error of an epsilon."""
 PRIORS = np.unique(np.concatenate([np.geomspace(1e-4, 0.5, 41), 1.0 - np.geomspace(0.5, 0.05, 11)]))
 """Priors at which the ratio is computed, for every adversary."""
 

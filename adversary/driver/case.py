@@ -25,8 +25,8 @@ from adversary.privacy.losses import PrivacyLoss, amplified_loss, way_to_loss
 OWN = "privacy loss"
 """Definition under which the plan's own loss is shown beside every promise."""
 
+# An improper belief is cut, for PyMC, this many nats of noise beyond the largest count a release suggests.
 MODEL_REACH = 50
-"""An improper belief is cut, for PyMC, this many nats of noise beyond the largest count a release suggests."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ class Case:
         """By the exact engine."""
         release, weight = laws.releases(self.plan, self.truth, draws)
         factor = log_bayes_factor(self.plan, self.adversary, release_arrays(self.plan, release))
-        own = self.adversary.updated(factor)  # refuses what an adversary who is certain rules out
+        # refuses what an adversary who is certain rules out
+        own = self.adversary.updated(factor)
         dims, start = (*prior.dims, "release"), np.asarray(prior.log_odds)[..., None]
         if factors_only:
             start = start.ravel()

@@ -13,8 +13,9 @@ from adversary._core import NAME, Sampling, Seed, __version__, check_whole
 from adversary.driver.posteriors import UNRELIABLE
 
 CHANCE = "P(in)"
+
+# Relative jitter of equal draws: ArviZ has no density of a single value, and no ranks of ties.
 SPREAD = 1e-9
-"""Relative jitter of equal draws: ArviZ has no density of a single value, and no ranks of ties."""
 
 Floats = NDArray[np.float64]
 

@@ -18,8 +18,8 @@ from adversary.adversaries.plans import Plan
 from adversary.driver.posteriors import Groups
 from adversary.driver.shared_laws import Cohort, SharedLaws
 
+# A plan, with its adversaries and truths.
 Alternative = tuple[Plan, Any, Mapping[str, Any]]
-"""A plan, with its adversaries and truths."""
 
 
 @dataclass(frozen=True)

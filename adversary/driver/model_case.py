@@ -30,8 +30,8 @@ from adversary.driver.posteriors import NUTS, Groups, read_releases, releases_to
 from adversary.privacy import Guarantee, PrivacyUnit, largest_change
 from adversary.privacy.losses import PrivacyLoss
 
+# Simulated releases, unless told, where each distinct one is fitted by a sampler.
 FITS = 1000
-"""Simulated releases, unless told, where each distinct one is fitted by a sampler."""
 
 _RELEASED = re.compile(r"(noisy|sibling_sum|siblings)(\[(.*)\])?")
 

@@ -19,10 +19,11 @@ from adversary.driver.groups import Alternative, AuditGroup, Question, side_by_s
 from adversary.driver.posteriors import Groups
 from adversary.privacy.mechanisms import Mechanism
 
+# Multiples of a plan's budget.
 FACTORS = np.geomspace(0.1, 10.0, 13)
-"""Multiples of a plan's budget."""
+
+# Simulated releases for a point of a curve.
 COARSE_DRAWS = 4096
-"""Simulated releases for a point of a curve."""
 
 
 def of_alternatives(question: Question) -> Groups:

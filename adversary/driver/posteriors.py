@@ -25,21 +25,20 @@ from adversary.privacy import tolerated
 UNRELIABLE = "unreliable"
 """Status of a fit, or of an average over fits, that stands for no number."""
 
+# Share of an average's error up to which releases without an answer are part of that error.
 NEGLIGIBLE = 0.1
-"""Share of an average's error up to which releases without an answer are part of that error."""
-
+# Use of NUTS, by engine; the other engines enumerate.
 NUTS = {"importance": "where needed", "mcmc": "always"}
-"""Use of NUTS, by engine; the other engines enumerate."""
-
+# Diagnostics of a fit, with what the worst of many is.
 WORST = {"r_hat": np.max, "ess": np.min, "divergences": np.max}
-"""Diagnostics of a fit, with what the worst of many is."""
 
 MEASURES = ("posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "tie_mass")
 
 if TYPE_CHECKING:
     Groups = dict[str, xr.Dataset]
 else:
-    Groups = dict  # to say more of it would import xarray before a file is read
+    # to say more of it would import xarray before a file is read
+    Groups = dict
 
 
 @dataclass(frozen=True)
@@ -196,7 +195,8 @@ class Readings:
         """Of sampled posteriors: releases, how many failed and their share, and the worst of each diagnostic."""
         weighted = self.weight.values > 0
         failed = self.posterior["status"].values[weighted] == UNRELIABLE
-        share = 1.0 if failed.all() else self.failed  # but for what the table of releases leaves out
+        # but for what the table of releases leaves out
+        share = 1.0 if failed.all() else self.failed
         diagnostics = {
             "releases": int(weighted.sum()),
             "unreliable_releases": int(failed.sum()),
@@ -216,7 +216,8 @@ class Readings:
         weight, mcse = self.weight.values, self.posterior["mcse"].values
         posterior, base = self.posterior["posterior"].values, self.prior.base
         with np.errstate(divide="ignore", invalid="ignore"):
-            wrong = ndtr(-np.abs(posterior - 0.5) / mcse)  # that more draws would turn a decision
+            # that more draws would turn a decision
+            wrong = ndtr(-np.abs(posterior - 0.5) / mcse)
         alone = np.isfinite(self.posterior.get("r_hat", np.nan * self.weight).values)
         noise, turned = (
             np.hypot(np.sqrt(np.nansum((weight * error)[alone] ** 2)), np.nansum((weight * error)[~alone]))
@@ -270,7 +271,8 @@ class Readings:
         most = least.copy()
         most[[0, 3, 4]] += failed
         for ends, at_zero in ((least, least[1]), (most, np.inf if failed else most[1])):
-            ends[1] = ends[0] / base if base > 0 else at_zero  # ratio and difference are those of the mean posterior
+            # ratio and difference are those of the mean posterior
+            ends[1] = ends[0] / base if base > 0 else at_zero
             ends[2] = ends[0] - base
         return {
             name: ("measure", np.append(ends, summary["prior"].item()), {"direction": name})

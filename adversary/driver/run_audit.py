@@ -35,10 +35,12 @@ from adversary.privacy import Guarantee, PrivacyUnit
 from adversary.privacy.invariants import Databases, Margins
 
 ENGINES = ("exact", "enumerate", "importance", "mcmc")
+
+# Adversaries whose posterior of every release an exact audit has; of more it has log Bayes factors, once a law.
 FEW = 20
-"""Adversaries whose posterior of every release an exact audit has; of more it has log Bayes factors, once a law."""
+
+# Attribute of an audit without posteriors: what they are.
 POSTERIOR = "expit(prior_log_odds + log_bayes_factor[law]), of each adversary and release"
-"""Attribute of an audit without posteriors: what they are."""
 
 
 def audit(
@@ -168,7 +170,8 @@ def audit(
                 for cohort in together:
                     case, more = work.case(one_plan, cohort, one_truth, seed), Groups()
                     own = laws.at(cohort.log_odds) if len(cohort.names) > 1 else laws
-                    if isinstance(case, Case):  # only an `Adversary` has laws to answer further groups from
+                    # only an `Adversary` has laws to answer further groups from
+                    if isinstance(case, Case):
                         alternative = others.get((cohort.names[0], truth_name), {})
                         what = Question(own, one_plan, cohort, case.truth, one_truth, failure, alternative, profile)
                         more = further_groups(what, also, beside)

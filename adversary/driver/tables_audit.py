@@ -51,18 +51,20 @@ ROUTES = {
     "effective": "the tables cross: one estimate of each finest cell from all tables, an approximation",
 }
 """Ways to the answer, and what they are in words."""
+
+# Caution for people in small cells under a belief without an upper end.
 FLAT = (
     "Every number of others from 0 upwards is equally likely to the adversary: where few are there, more are expected, "
     "and the average leans towards “out”. A belief with an end, or last year's counts, leans less. Take these averages "
     "as those of this particular belief."
 )
-"""Caution for people in small cells under a belief without an upper end."""
+
+# Caution for several tables perturbed by one set of cell keys.
 KEYED = (
     "The perturbations of every table are taken to be drawn anew. Where they are looked up by cell keys, two cells of "
     "the same people are perturbed alike: whoever sees them differ knows, for certain, that somebody is in one of them "
     "alone. Where a cell has all the people of another but for one, that person's risk is larger than it is here."
 )
-"""Caution for several tables perturbed by one set of cell keys."""
 TRUTHS = 16
 """Truths drawn where the file does not say the counts of some cells."""
 

@@ -108,7 +108,8 @@ def record_odds(
     bounds = {k: float(guarantee.group(k).loss_bound(failure)) if k else 0.0 for k in set(radius.ravel().tolist())}
     bound = np.array([bounds[k] for k in radius.ravel().tolist()]).reshape(radius.shape)
     dims = ("value", "other")
-    with np.errstate(invalid="ignore"):  # a release that is impossible under both values says nothing: NaN
+    # a release that is impossible under both values says nothing: NaN
+    with np.errstate(invalid="ignore"):
         factor = evidence[..., :, None] - evidence[..., None, :]
     return xr.Dataset(
         {

@@ -41,6 +41,8 @@ from adversary.privacy.losses import PrivacyLoss, check_loss
 from adversary.privacy.mechanisms import Mechanism
 
 FRAMEWORKS = ("DP", "Blowfish", "dependent DP", "inferential", "membership", "mutual information")
+
+# Theorem 7, each as (larger, its factor, smaller).
 INEQUALITIES = {
     "Blowfish >= dependent DP": ("Blowfish", 1.0, "dependent DP"),
     "dependent DP >= inferential": ("dependent DP", 1.0, "inferential"),
@@ -49,7 +51,6 @@ INEQUALITIES = {
     "2 membership >= dependent DP": ("membership", 2.0, "dependent DP"),
     "membership >= mutual information": ("membership", 1.0, "mutual information"),
 }
-"""Theorem 7, each as (larger, its factor, smaller)."""
 
 
 def differential_privacy(law: JointLaw, query: Any, mechanism: Mechanism) -> float:

@@ -31,17 +31,17 @@ from adversary._core import (
 from adversary.literature.noise_mixtures import Mixtures
 from adversary.privacy.mechanisms import Mechanism
 
+# What may be true of a database: {record: value, ...}, a function of the tuple of values, or booleans over the law.
 Event = Mapping[str, Any] | Callable[[tuple[Any, ...]], Any] | ArrayLike
-"""What may be true of a database: {record: value, ...}, a function of the tuple of values, or booleans over the law."""
 
+# How far probabilities may be from summing to one; they are then divided by their sum.
 SUM_TOLERANCE = 1e-9
-"""How far probabilities may be from summing to one; they are then divided by their sum."""
 
+# Most databases over which a law is spread.
 MOST_DATABASES = 1 << 24
-"""Most databases over which a law is spread."""
 
+# Relative rounding within which a law is the product of its margins; anything further counts as dependence.
 INDEPENDENT = 1e-9
-"""Relative rounding within which a law is the product of its margins; anything further counts as dependence."""
 
 
 @dataclass(frozen=True, eq=False)

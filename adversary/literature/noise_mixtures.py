@@ -106,7 +106,8 @@ class Mixtures:
             lambda prior: -(prior @ self._divergences(prior, weights)) / scale,
             uniform,
             jac=lambda prior: -self._divergences(prior, weights) / scale,
-            bounds=[(1e-15, 1.0)] * size,  # no hypothesis excluded: its divergence would be infinite
+            # no hypothesis excluded: its divergence would be infinite
+            bounds=[(1e-15, 1.0)] * size,
             constraints={"type": "eq", "fun": lambda prior: prior.sum() - 1.0},
             method="SLSQP",
             options={"ftol": 1e-15},

@@ -45,8 +45,8 @@ from adversary.privacy.profiles import (
     tail_loss_bound,
 )
 
+# Warning for invariants that a single database satisfies (semi-adjacency 0).
 DISCLOSED = "one database conforms: every record is disclosed, whatever the noise, and no privacy is left"
-"""Warning for invariants that a single database satisfies (semi-adjacency 0)."""
 
 
 @singledispatch
@@ -339,7 +339,8 @@ class Guarantee(ABC):
     def posterior_bounds(self, prior: ArrayLike, failure: Any = 0.0) -> tuple[Any, Any]:
         """(lower, upper) posterior: expit(logit(prior) -+ e), e = loss_bound(failure); priors 0 and 1 do not change."""
         p, e = check_probability("prior", prior), self.loss_bound(failure)
-        lower = np.minimum(posterior_after(logit(p), -e), p)  # rounding must not move a bound past the prior
+        # rounding must not move a bound past the prior
+        lower = np.minimum(posterior_after(logit(p), -e), p)
         upper = np.maximum(posterior_after(logit(p), e), p)
         return scalar_or_array(lower), scalar_or_array(upper)
 

@@ -61,8 +61,9 @@ def tolerated(limit: Any, rounding: float = 0.0) -> Any:
 
 # exp(700) is close to the largest double. Neighbours differ by 12 %, and `smallest` refines between them.
 _OUTER = np.geomspace(1e-9, 700.0, 240)
+
+# Initial grid of losses in nats, symmetric and geometric about 0.
 LOSSES = np.concatenate([-_OUTER[::-1], [0.0], _OUTER])
-"""Initial grid of losses in nats, symmetric and geometric about 0."""
 
 
 def epsilon_from_profile(guarantee: Profile, delta: ArrayLike) -> Any:

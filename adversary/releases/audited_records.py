@@ -24,16 +24,19 @@ from adversary.report.answers import bounds_answer
 from adversary.report.kit import LEFT_OUT
 
 PRIORS = (0.01, 0.1, 0.5)
+
+# False alarms of the test, and success without the release of the attack, that bounds are shown for.
 ALARMS, BASELINE = 0.05, 0.01
-"""False alarms of the test, and success without the release of the attack, that bounds are shown for."""
+
+# A belief above which a possibility is the likelier one.
 EVEN = 0.5
-"""A belief above which a possibility is the likelier one."""
 SEED = 2020
 DRAWS, DRAWS_WITH_SIBLINGS = 20_000, 2_000
 """Simulated releases of a scenario: fixed, so that the gallery is the same on every machine, and fewer where siblings
 are read one by one, some milliseconds a release."""
+
+# Neighbours: the record's own, and a unit that is replaced by another.
 RELATIONS = ("stated", "replaced")
-"""Neighbours: the record's own, and a unit that is replaced by another."""
 
 
 def gallery(
@@ -110,6 +113,7 @@ def _worst_first(bounds: xr.Dataset, scenarios: xr.Dataset | None) -> Any:
     return np.lexsort([-expected, *(-np.round(key, 6) for key in keys)])
 
 
+# What a record says in words, by the name of its array.
 WORDS: dict[str, Any] = {
     "title": lambda one: one.name,
     "curator": lambda one: one.curator,
@@ -120,7 +124,6 @@ WORDS: dict[str, Any] = {
     "guarantee": lambda one: "" if one.guarantee is None else one.guarantee.describe(),
     "source_kind": lambda one: one.kind_of_source,
 }
-"""What a record says in words, by the name of its array."""
 
 
 def _bounds(record: Record, priors: Sequence[float]) -> xr.Dataset:

@@ -14,8 +14,8 @@ from adversary.privacy import Guarantee, PrivacyUnit
 from adversary.privacy.definitions import NoPrivacy, ZeroConcentratedDP
 from adversary.report.files import Scenario, Told
 
+# Models, by where the noise is added: by a curator who holds the data, by each person (local), or in between.
 MODELS = ("central", "local", "shuffle", "federated", "varies")
-"""Models, by where the noise is added: by a curator who holds the data, by each person (local), or in between."""
 KINDS = ("primary", "registry", "none")
 """A document or repository of the publisher; the field's registry alone; nobody has published the parameters."""
 

@@ -26,8 +26,8 @@ from adversary.report.files.kinds import ABOUT
 from adversary.report.files.plan_keys import PLAN, read_plan
 from adversary.report.files.scenario import ADVERSARY, TRUTH
 
+# Of zCDP to epsilon at a delta: the optimal one, or rho + 2 sqrt(rho log(1/delta)).
 CONVERSIONS = ("tight", "simple")
-"""Of zCDP to epsilon at a delta: the optimal one, or rho + 2 sqrt(rho log(1/delta))."""
 WORDS = {
     "curator": "who published it",
     "sector": "government, technology, healthcare, ...",
@@ -71,6 +71,8 @@ SCENARIO = {
     "adversary": Key("table", "who reads the release", keys=ADVERSARY),
 }
 STATED = {**GUARANTEE, "zCDP": GUARANTEE["zCDP"]._replace(example="0.1")}
+
+# Keys of a record.
 FILE = {
     **{name: key for name, key in texts().items() if name != "source"},
     **{name: Key("text", about, "" if name != "curator" else ..., example='"..."') for name, about in WORDS.items()},
@@ -90,7 +92,6 @@ FILE = {
     "check": Key("rows", "a number beside what follows for it from others", None, keys=CHECK,
                  example=[{"about": '"sum of the levels"', "stated": '"0.3"', "sum": '["0.1", "0.2"]'}]),
 }  # fmt: skip
-"""Keys of a record."""
 _DATE = re.compile(r"\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?")
 RECORDS = Path(__file__).parent / "records"
 """Files of the records that come with the toolkit."""

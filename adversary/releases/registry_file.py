@@ -26,8 +26,9 @@ VARIANTS = ("Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP", "Cu
 SUFFIXES = (".yaml", ".yml")
 _REPLACED = re.compile(r"\bbounded neighbo|change-one|replac|modif|substitut", re.IGNORECASE)
 _ADDED = re.compile(r"\badd(ed|ing|ition)?\b|remov|delet|symmetric distance|unbounded", re.IGNORECASE)
+
+# An epsilon beside a rho is compared to within half a unit of this digit.
 _DIGITS = 3
-"""An epsilon beside a rho is compared to within half a unit of this digit."""
 
 
 def _prose(*names: str) -> dict[str, Key]:

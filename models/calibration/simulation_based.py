@@ -54,7 +54,8 @@ _BINS = 20
 _SIMULATIONS, _FITTED = 20_000, 1000
 # A pmf sums to one up to rounding, so u may leave [0, 1] by as much.
 _ROUNDING = 1e-9
-_FITS = 256  # simulations between two steps of the progress bar where each is a fit
+# simulations between two steps of the progress bar where each is a fit
+_FITS = 256
 
 
 def calibrate(

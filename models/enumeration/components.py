@@ -40,8 +40,8 @@ from .state_grid import Grid, Places, blocks_of
 
 Summed = Callable[[Sequence[TensorVariable]], TensorVariable]
 
+# Number of states of a component above which impossible states are not searched for.
 _LARGEST_CHECKED = 2**22
-"""Number of states of a component above which impossible states are not searched for."""
 
 
 @dataclass(frozen=True)

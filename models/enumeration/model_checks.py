@@ -35,8 +35,8 @@ from .supports import own_bounds
 
 Arrays = dict[str, NDArray[Any]]
 
+# Dimensions of every result, not allowed as names of variables or dimensions of a model.
 OWN_DIMS = ("chain", "draw", "release")
-"""Dimensions of every result, not allowed as names of variables or dimensions of a model."""
 
 
 def check_density(model: pm.Model) -> None:

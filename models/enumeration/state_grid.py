@@ -15,8 +15,8 @@ from adversary._core import refuse_rounded
 
 Places = NDArray[np.int64]
 
+# Number of joint states above which enumeration is refused.
 LARGEST_GRID = 50_000_000
-"""Number of joint states above which enumeration is refused."""
 # States times releases evaluated in one call: a few hundred megabytes at most.
 _CELLS_AT_ONCE = 2**18
 # PyTensor silently wraps larger counts around.

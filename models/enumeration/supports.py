@@ -47,6 +47,7 @@ _LARGEST_HULL = 20_000
 _LARGEST_LIST = 1_000_000
 _SHARED_TOTAL = (MultinomialRV, DirichletMultinomialRV)
 
+# Per distribution: the number of leading parameters that fix its support, and (smallest, largest) given those.
 _BOUNDS: dict[type, tuple[int, Callable[..., tuple[Any, Any]]]] = {
     BernoulliRV: (0, lambda: (0, 1)),
     BinomialRV: (1, lambda n: (0 * n, n)),
@@ -59,7 +60,6 @@ _BOUNDS: dict[type, tuple[int, Callable[..., tuple[Any, Any]]]] = {
     GeometricRV: (0, lambda: (1, np.inf)),
     FreeCellsRV: (2, free_bounds),
 }
-"""Per distribution: the number of leading parameters that fix its support, and (smallest, largest) given those."""
 
 
 def support_of(

@@ -32,8 +32,8 @@ from .support_ends import given_parents
 
 Floats = NDArray[np.float64]
 
+# Largest posterior or prior probability that may be cut from latents without a largest value.
 LARGEST_CUT = 1e-12
-"""Largest posterior or prior probability that may be cut from latents without a largest value."""
 # Values above the smallest one in the first attempt; the range doubles after that.
 _FIRST = 32
 # The probabilities of a distribution may fall short of one by as much through rounding.

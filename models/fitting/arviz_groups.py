@@ -35,14 +35,15 @@ from adversary.models.importance import releases_given
 Arrays = Mapping[str, NDArray[Any]]
 Floats = NDArray[np.float64]
 
+# Leading dims that get a coordinate of consecutive numbers.
 DRAWN = ("chain", "draw", "release")
-"""Leading dims that get a coordinate of consecutive numbers."""
 # Sampler statistics that are whole numbers.
 _COUNTS = ("tree_depth", "n_steps")
 # Differences below this are ties; ties are broken by random numbers of this size, far below Monte Carlo error.
 TIED = 1e-9
+
+# Largest array, in numbers, of a deterministic or of side data terms; larger ones are omitted from the tree.
 LARGEST = 20_000_000
-"""Largest array, in numbers, of a deterministic or of side data terms; larger ones are omitted from the tree."""
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,12 @@ from adversary.models.importance import WeighedPrior, expected_draws
 
 LONG = 10.0
 """Expected seconds from which a message is shown."""
+
+# Numbers per batch, few enough for the processor's cache.
 _CELLS = 2**17
-"""Numbers per batch, few enough for the processor's cache."""
+
+# Cost of one NUTS draw in density evaluations: six or seven leapfrog steps, each as long as three evaluations.
 _STEPS = 20
-"""Cost of one NUTS draw in density evaluations: six or seven leapfrog steps, each as long as three evaluations."""
 
 
 def seconds_of_side_data(prior: WeighedPrior) -> float:

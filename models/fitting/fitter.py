@@ -34,10 +34,11 @@ from .nuts import STATS, Nuts, OwnSteps, Trace
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 
+# Name of the field with the target's probability in every draw.
 CHANCE = "chance"
-"""Name of the field with the target's probability in every draw."""
+
+# Factor on the lengths of chains in the second attempt of a fit.
 LONGER = 4
-"""Factor on the lengths of chains in the second attempt of a fit."""
 # Rounding error of a sum over all states: a lower bound on the reported error.
 _ROUNDING = 1e-14
 # Standard errors by which a fit may differ from weighted draws: few false alarms over thousands of releases and cells.

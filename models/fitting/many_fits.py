@@ -32,8 +32,9 @@ Piece = tuple[Arrays, list[np.random.SeedSequence]]
 BLOCK = 256
 """Releases per stored block; a quarter as many if each is sampled by NUTS."""
 _NUMBERS = ("posterior", "complement", "mcse", "log_odds_mcse", "r_hat", "ess", "divergences", "k_hat", "explained")
+
+# Summary numbers of every fit.
 SUMMARY = (*_NUMBERS, "passed")
-"""Summary numbers of every fit."""
 AXES = ("chain", "draw", "release")
 _LATENT = "latent "
 SUMMED = "all latents summed out"

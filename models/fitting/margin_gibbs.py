@@ -24,8 +24,8 @@ from adversary.models.stories import FreeCellsRV
 
 from .gibbs_step import GibbsStep, Point
 
+# Largest number of tables per update. A longer line is cut to a random stretch that includes the current table.
 LONGEST_LINE = 4096
-"""Largest number of tables per update. A longer line is cut to a random stretch that includes the current table."""
 
 
 class MarginGibbs(GibbsStep):

@@ -39,8 +39,9 @@ _COLUMNS = {
     "acceptance_rate": "mean_tree_accept",
     "step_size": "step_size",
 }
+
+# Sampler statistics of every trajectory, by their ArviZ names.
 STATS = tuple(_COLUMNS)
-"""Sampler statistics of every trajectory, by their ArviZ names."""
 
 
 @dataclass(frozen=True)

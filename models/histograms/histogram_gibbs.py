@@ -16,8 +16,8 @@ from pymc.vartypes import discrete_types
 from adversary._core import check_whole
 from adversary.models.fitting import GibbsStep, Point
 
+# Number of states of a line per update.
 STRETCH = 16
-"""Number of states of a line per update."""
 
 
 class HistogramGibbs(GibbsStep):

@@ -35,14 +35,17 @@ Floats = NDArray[np.float64]
 
 Graphs = list[TensorVariable]
 
+# Largest number of groups into which the elements of a term are split: each group is compiled by itself.
 _MOST_KINDS = 12
-"""Largest number of groups into which the elements of a term are split: each group is compiled by itself."""
+
+# Number of joint states of the latents of a term below which the term is not split.
 _WORTH_PARTING = 400
-"""Number of joint states of the latents of a term below which the term is not split."""
+
+# Cells that fit the processor's cache: with 20,000 rows of side data, six draws at once.
 _CACHED = 2**17
-"""Cells that fit the processor's cache: with 20,000 rows of side data, six draws at once."""
+
+# Number of elements above which a term is compiled separately.
 _MANY_ROWS = 1000
-"""Number of elements above which a term is compiled separately."""
 
 
 @dataclass(frozen=True)

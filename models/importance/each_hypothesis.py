@@ -43,16 +43,21 @@ Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 
 _FEWEST_DRAWS, _FEWEST_PROPOSED = 1000, 2000
+
+# Cells of side data read by the draws of one stage: 13,000 rows times 10,000 draws take four seconds.
 _ROWS_READ = 2**27
-"""Cells of side data read by the draws of one stage: 13,000 rows times 10,000 draws take four seconds."""
+
+# Largest size, in numbers, of the proposals' terms that are stored for reuse with the releases.
 _LARGEST_KEPT = 2**24
-"""Largest size, in numbers, of the proposals' terms that are stored for reuse with the releases."""
+
+# Largest Pareto shape k-hat of weights with a finite variance.
 _LIGHT_TAIL = 0.5
-"""Largest Pareto shape k-hat of weights with a finite variance."""
+
+# Smallest relative effective sample size of draws given the side data, which releases reweight again.
 _MANY = 0.25
-"""Smallest relative effective sample size of draws given the side data, which releases reweight again."""
+
+# Smallest relative effective sample size of each hypothesis among prior draws, up to `ENOUGH` draws.
 _LEAST = 0.2
-"""Smallest relative effective sample size of each hypothesis among prior draws, up to `ENOUGH` draws."""
 _CHECKED, _AT_ONCE, _LONGEST = 1000, 250, 4096
 # Supports are lengthened at most so often. The draws move each time, because truncated states had too little weight.
 _REBUILT = 3

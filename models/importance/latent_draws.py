@@ -37,9 +37,9 @@ from pytensor.tensor.variable import TensorVariable
 
 from adversary.models.enumeration import NUMPY_MODE
 
+# Shape parameter below which a beta, Dirichlet or gamma variable is drawn on the log scale. Rounding loses a share
+# of 1e-8 of a beta distribution at shape 1/2, and of 1e-2 at 0.1.
 SMALL_SHAPE = 0.5
-"""Shape parameter below which a beta, Dirichlet or gamma variable is drawn on the log scale. Rounding loses a share of
-1e-8 of a beta distribution at shape 1/2, and of 1e-2 at 0.1."""
 
 _LOG_SCALE: dict[type, tuple[type, Callable[..., Any]]] = {
     BetaRV: (LogOddsTransform, lambda size, a, b: _log_gamma(a, size) - _log_gamma(b, size)),

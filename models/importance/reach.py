@@ -40,21 +40,26 @@ Floats = NDArray[np.float64]
 
 RARE = 2
 """Number of the model's own releases that may fit worse than the limit."""
+
+# Nats by which a release may fit worse than the limit. Of 1,500 own releases of each of ten models of the tests, a
+# slack of 3 nats refuses up to 2.7 in a thousand, 5 nats up to 0.7, and 7 nats none; only for a funnel, whose neck
+# no draw reaches, 6.7 are refused with 5 nats and with 10 alike. A part of the prior without draws can outweigh
+# draws that fit so badly only if its share is exp(-7) or more: of 10,000 draws nine or more should have been there.
 SLACK = 7.0
-"""Nats by which a release may fit worse than the limit. Of 1,500 own releases of each of ten models of the tests, a
-slack of 3 nats refuses up to 2.7 in a thousand, 5 nats up to 0.7, and 7 nats none; only for a funnel, whose neck no
-draw reaches, 6.7 are refused with 5 nats and with 10 alike. A part of the prior without draws can outweigh draws that
-fit so badly only if its share is exp(-7) or more: of 10,000 draws nine or more should have been there."""
+
+# Largest share of the prior that may be lost because draws round to the end of a support.
 LARGEST_LOSS = 1e-4
-"""Largest share of the prior that may be lost because draws round to the end of a support."""
 FAR = 1000
 """Number of far points."""
+
+# Largest change of the log odds, in nats, from the neighbourhood of a far point.
 LARGEST_MISSED = 0.1
-"""Largest change of the log odds, in nats, from the neighbourhood of a far point."""
+
+# Expected number of draws in the neighbourhood of a far point above which their own weights suffice.
 COVERED = 100.0
-"""Expected number of draws in the neighbourhood of a far point above which their own weights suffice."""
+
+# Change of the log odds, in nats, above which refined proposals are tried.
 NEGLIGIBLE_MISSED = 1e-3
-"""Change of the log odds, in nats, above which refined proposals are tried."""
 # Expected number of draws in a neighbourhood above which proposals start from draws instead of its far points.
 _SEEN = 10.0
 _ROUNDING = 1e-12

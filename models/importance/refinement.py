@@ -28,12 +28,14 @@ from scipy.special import gammaln, logsumexp
 
 Floats = NDArray[np.float64]
 
+# Largest number of stages with all draws.
 STAGES = 8
-"""Largest number of stages with all draws."""
+
+# Largest number of additional pilot stages, with few draws each.
 _PILOTS = 8
-"""Largest number of additional pilot stages, with few draws each."""
+
+# Largest number of continuous cells: in more dimensions a mixture of so few components fits poorly.
 LARGEST_DIMENSION = 12
-"""Largest number of continuous cells: in more dimensions a mixture of so few components fits poorly."""
 _CENTRES = 100
 # Shares of the points that are neighbours of a centre: wide for every other centre, narrow for the rest.
 _NEIGHBOURS = 0.15, 0.03

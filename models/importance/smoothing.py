@@ -24,8 +24,9 @@ Floats = NDArray[np.float64]
 
 LARGEST_KHAT = 0.7
 """Largest Pareto shape k-hat of reliable weights (Vehtari et al., section 3)."""
+
+# Smallest effective number of draws of reliable weights.
 SMALLEST_ESS = 200.0
-"""Smallest effective number of draws of reliable weights."""
 # Smallest number of possible draws for a fit of the tail.
 _FEWEST = 100
 # Nats within which two log weights count as equal.

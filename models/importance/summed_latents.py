@@ -32,14 +32,17 @@ from adversary.models.enumeration import (
 from .latent_draws import number_shape
 from .prior_predictive import PriorPredictive
 
+# Largest number of states of a component in a model with continuous latents; above it, its largest latent is drawn.
 LARGEST_STATES = 200_000
-"""Largest number of states of a component in a model with continuous latents; above it, its largest latent is drawn."""
+
+# As `LARGEST_STATES`, in a model whose latents are all discrete.
 LARGEST_JOINT = 2_000_000
-"""As `LARGEST_STATES`, in a model whose latents are all discrete."""
+
+# As `LARGEST_STATES`, for the states that must be evaluated for every draw.
 LARGEST_MET = 20_000
-"""As `LARGEST_STATES`, for the states that must be evaluated for every draw."""
+
+# As `LARGEST_MET`, if a release depends on a drawn discrete latent: every pair of draw and release is evaluated.
 LARGEST_MIXED = 200
-"""As `LARGEST_MET`, if a release depends on a drawn discrete latent: every pair of draw and release is evaluated."""
 # First and largest number of values of a latent without a largest one.
 _SHORTEST, _LONGEST = 32, 1024
 _DRAWS, _AT_ONCE, _SEED = 4000, 500, 45

@@ -36,22 +36,23 @@ Arrays = dict[str, NDArray[Any]]
 
 DRAWS = 10_000
 """Default number of prior draws."""
+
+# Smallest effective number of draws for an estimate of the prior of the target.
 FEWEST = 200
-"""Smallest effective number of draws for an estimate of the prior of the target."""
+# Sufficient effective number of draws of each hypothesis.
 ENOUGH = 2000
-"""Sufficient effective number of draws of each hypothesis."""
+# Largest number of prior draws that an error message recommends.
 MOST_PRIOR_DRAWS = 5_000_000
-"""Largest number of prior draws that an error message recommends."""
+# Number of releases drawn from the prior predictive distribution, to calibrate the limits of fit.
 _REFERENCE = 512
-"""Number of releases drawn from the prior predictive distribution, to calibrate the limits of fit."""
 _CELLS_AT_ONCE = 2**22
 # Largest number of draws times states that are evaluated for every draw.
 _LARGEST_GRID_CELLS = 2**25
 _FEWEST_DRAWS = 1000
+# Number of draws used to estimate the probability at the ends of truncated supports.
 _AT_END = 100
-"""Number of draws used to estimate the probability at the ends of truncated supports."""
+# Number of draws per stage of a refined proposal.
 _REFINED = 4000
-"""Number of draws per stage of a refined proposal."""
 _UNDRAWABLE = "the model's latents cannot be drawn from their prior ({}): give every latent a proper law"
 
 

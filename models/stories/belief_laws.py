@@ -24,8 +24,8 @@ from adversary._core import check_whole
 from adversary.adversaries.beliefs import Belief, BetaBinomial, GammaPoisson, Others, Uniform
 from adversary.models.noise import draws_of, float64
 
+# Number of entries of a belief's table above which the model is refused.
 LARGEST_TABLE = 20_000_000
-"""Number of entries of a belief's table above which the model is refused."""
 
 Upper = int | Mapping[str, int] | None
 Dims = tuple[str, ...] | None
@@ -210,13 +210,13 @@ def _binomial(others: OthersOfLevel, n: Any, p: Any) -> Count:
     return others.drawn(pm.Binomial, int(n.max()), n=n.astype(np.int64), p=p)
 
 
+# PyMC distributions by the name of the equivalent scipy distribution.
 _SCIPY: dict[str, Callable[..., Count]] = {
     "poisson": lambda others, mu: others.cut(pm.Poisson.dist(mu)),
     "binom": _binomial,
     "nbinom": lambda others, n, p: others.cut(pm.NegativeBinomial.dist(n=n, p=p)),
     "geom": lambda others, p: others.cut(pm.Geometric.dist(p)),
 }
-"""PyMC distributions by the name of the equivalent scipy distribution."""
 
 
 @singledispatch

@@ -20,8 +20,8 @@ from adversary._core import log_sum_exp
 from adversary.adversaries.known_totals import TablePrior, cell_bounds, conforming_tables, random_tables
 from adversary.models.noise import draws_of, float64
 
+# Number of tables above which prior draws need a uniform distribution over databases.
 LARGEST_DRAWN = 200_000
-"""Number of tables above which prior draws need a uniform distribution over databases."""
 
 TOO_MANY = (
     f"more than {LARGEST_DRAWN} tables have these margins: too many to draw from before a release, unless every "

@@ -34,8 +34,8 @@ from adversary.bounded import BoundedRelease, Flat, as_prior, check_proper, defa
 from .density_operations import gamma_laplace, log_feasible, log_gammainc, log_ndtr, normal_laplace
 from .public_data import PublicData, parameters
 
+# Lower bound on the probability that the statistics are feasible, over all means and variances.
 LEAST_MASS = np.float64(0.25)
-"""Lower bound on the probability that the statistics are feasible, over all means and variances."""
 
 _ZERO, _ONE, _TWO = np.float64(0.0), np.float64(1.0), np.float64(2.0)
 
@@ -77,11 +77,11 @@ class DataStatistics:
         return self.log_feasible(None, None)
 
 
+# Per unconstrained statistic: log density with noise, from two parameters and the rate; and distribution without.
 _LAWS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "mean": (normal_laplace, lambda mu, variance, size: pm.Normal.dist(mu, pt.sqrt(variance), size=size)),
     "variance": (gamma_laplace, lambda a, sigma2, size: pm.Gamma.dist(a, a / sigma2, size=size)),
 }
-"""Per unconstrained statistic: log density with noise, from two parameters and the rate; and distribution without."""
 
 
 def bounded(

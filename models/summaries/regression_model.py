@@ -64,8 +64,8 @@ class TruncatedNormalPrior(pm.TruncatedNormal):
         return pt.switch(pt.or_(value < lower, value > upper), np.float64(-np.inf), inside)
 
 
+# Largest number of records: every one is a latent.
 LARGEST_N = 200
-"""Largest number of records: every one is a latent."""
 
 _LARGEST_SIGMA2 = 0.25
 

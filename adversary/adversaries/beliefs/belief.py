@@ -38,8 +38,8 @@ from adversary.adversaries.beliefs.elicited import (
     mass_within_reach,
 )
 
+# Limits for listing a distribution: log mass (nats), distance from the bulk (counts), number of counts.
 FAINT_NATS, BESIDE, MOST_LISTED = 700.0, 4096, 1 << 16
-"""Limits for listing a distribution: log mass (nats), distance from the bulk (counts), number of counts."""
 
 
 class Belief(ABC):

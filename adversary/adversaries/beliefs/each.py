@@ -14,8 +14,8 @@ from adversary.adversaries.beliefs.belief import BESIDE, Independent, Others
 from adversary.adversaries.beliefs.elicited import describe_law, looked_up
 from adversary.privacy.losses import repeat_product
 
+# Largest number of products in the convolution of long distributions; seconds.
 _MOST_PRODUCTS = 4e9
-"""Largest number of products in the convolution of long distributions; seconds."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

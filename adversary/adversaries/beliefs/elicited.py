@@ -151,8 +151,8 @@ def as_law(value: ArrayLike) -> Any:
     return value
 
 
+# Largest distance of a tail from the median: beyond it doubles do not hold every whole number.
 FARTHEST = 2**53
-"""Largest distance of a tail from the median: beyond it doubles do not hold every whole number."""
 
 
 def mass_within_reach(law: Any) -> float:
@@ -202,12 +202,14 @@ ELICITED: dict[str, tuple[str, Callable[..., tuple[str, dict[str, float]]]]] = {
     "poisson": ("Poisson", lambda mu: ("poisson", {"mu": float(mu)})),
 }
 """Distributions fitted to an interval: PreliZ's name, and the `scipy.stats` name and parameters."""
+
+# The distribution fitted to intervals that are too narrow for those.
 BINOMIAL = "binomial"
-"""The distribution fitted to intervals that are too narrow for those."""
 BETWEEN = (*ELICITED, BINOMIAL)
 """All distributions that can be fitted to an interval."""
+
+# Tolerance on the mass of the interval, for distributions with too few parameters to match it exactly.
 REACHED = 0.02
-"""Tolerance on the mass of the interval, for distributions with too few parameters to match it exactly."""
 
 
 def law_between(low: int, high: int, mass: float = 0.9, law: str | None = None) -> Any:
@@ -262,7 +264,8 @@ def _by_preliz(law: str, first: int, last: int, wanted: float) -> Any:
     try:
         import matplotlib
 
-        with matplotlib.rc_context():  # the import sets savefig.bbox to "tight", which cuts our titles off
+        # the import sets savefig.bbox to "tight", which cuts our titles off
+        with matplotlib.rc_context():
             import preliz
     except ImportError:
         raise ImportError("a law between two counts needs PreliZ: install the extra elicit") from None

@@ -45,11 +45,10 @@ from adversary.adversaries.counterfactual.ratio_bounds import (
 from adversary.adversaries.counterfactual.worlds import select_records
 from adversary.privacy.losses import PrivacyLoss, check_loss
 
+# Rounding error of log ratios of listed releases, nats: sums over worlds of likelihoods hundreds of nats below one.
+#
+# In `ratio_tail` a loss below 1e-12 is therefore a tie with 0. `PrivacyLoss.tail_from` has its own tolerance.
 _ERROR = 2.5e-13
-"""Rounding error of log ratios of listed releases, nats: sums over worlds of likelihoods hundreds of nats below one.
-
-In `ratio_tail` a loss below 1e-12 is therefore a tie with 0. `PrivacyLoss.tail_from` has its own tolerance.
-"""
 
 _EVENTS = {
     "7.1": "P(|log ratio| > epsilon): any prior, release as the adversary expects it",

@@ -26,8 +26,8 @@ from scipy.special import gammaln
 from adversary._core import Floats, Integers, check_positive, check_probability, check_whole
 from adversary.privacy.invariants import Margins
 
+# Largest number of tables that are listed by default.
 LARGEST_LIST = 200_000
-"""Largest number of tables that are listed by default."""
 
 
 def table_margins(margins: Any) -> tuple[Integers, Integers]:

@@ -21,8 +21,8 @@ from adversary.adversaries.known_totals.table_release import cell_likelihood, ta
 from adversary.adversaries.known_totals.table_walk import random_tables, walk
 from adversary.privacy.mechanisms import Mechanism
 
+# Largest product of the numbers of releases and tables; more are refused.
 LARGEST_BATCH = 50_000_000
-"""Largest product of the numbers of releases and tables; more are refused."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,10 +31,11 @@ from adversary.privacy.losses import check_guarantee
 
 Others = tuple[Integers, Floats]
 
+# Largest number of tables for which the smallest radius is computed.
 LARGEST_COUPLED = 200
-"""Largest number of tables for which the smallest radius is computed."""
 
-_DUST = 1e-13  # probability that rounding may leave over between two cumulative sums
+# probability that rounding may leave over between two cumulative sums
+_DUST = 1e-13
 
 
 def record_radius(story: KnownMargins, tables: Integers | None) -> tuple[int, bool]:
@@ -92,11 +93,11 @@ def _in_order(first: Others, second: Others) -> int:
     return int(_distance(one[i], other[j]).max())
 
 
+# Default length of a random walk.
 WALK = Sampling(draws=500, tune=300, chains=16)
-"""Default length of a random walk."""
 
+# Largest number of records moved by the changes for which noise of a table with margins is calibrated.
 LARGEST_CYCLE = 3
-"""Largest number of records moved by the changes for which noise of a table with margins is calibrated."""
 
 _DIMS = ("row", "column")
 _BY_RELEASE = ("release", *_DIMS)

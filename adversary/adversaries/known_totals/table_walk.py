@@ -21,7 +21,8 @@ from adversary.adversaries.known_totals.contingency import cell_bounds
 
 LogWeight = Callable[[Integers], Floats]
 
-_BLOCK = 2000  # steps whose random numbers are drawn at once
+# steps whose random numbers are drawn at once
+_BLOCK = 2000
 _RULED_OUT = (
     "{} is ruled out though the margins allow it: a walk of basic moves need not reach every possible table then; "
     "list them all, or leave everything some probability"

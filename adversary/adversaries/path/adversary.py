@@ -28,8 +28,8 @@ from adversary.adversaries.path.recursion import Path, refuse_impossible
 from adversary.adversaries.plans import Level, Plan, Released, release_arrays
 from adversary.privacy.losses import PrivacyLoss, amplified_loss, compose_losses, sampled_loss
 
+# Names of the attacks (Kazan and Reiter 2025, sections 2.3.1 and 2.6): see `attacks`.
 ATTACKS = ("characteristics", "participation", "misreport", "unknown attribute")
-"""Names of the attacks (Kazan and Reiter 2025, sections 2.3.1 and 2.6): see `attacks`."""
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,8 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
 )
 """Meaning of "in", the event whose probability is the prior, by name of the attack."""
 
+# Largest number of unknown people for `all_but`, `one_of` and `independent`; memory and time grow with it.
 LARGEST_UNKNOWN = 100_000
-"""Largest number of unknown people for `all_but`, `one_of` and `independent`; memory and time grow with it."""
 
 Known = int | tuple[int, ...]
 

@@ -18,8 +18,8 @@ from adversary.adversaries.plans import Released
 from adversary.adversaries.postprocessing import LeastSquares, Postprocessing
 from adversary.privacy.mechanisms import Mechanism
 
+# Nats by which a likelihood falls before counts are left out: exp(-45) is about 3e-20.
 REACH_NATS = 45.0
-"""Nats by which a likelihood falls before counts are left out: exp(-45) is about 3e-20."""
 
 
 class Link(ABC):

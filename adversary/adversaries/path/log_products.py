@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from adversary._core import Floats, Integers, log_sum_exp
 
+# Nats below its peak at which a factor is cut off, and relative error of accepted entries, exp(-40), in nats.
 _KEPT, _RELATIVE = 150.0, 40.0
-"""Nats below its peak at which a factor is cut off, and relative error of accepted entries, exp(-40), in nats."""
+
+# Largest number of terms in memory at a time.
 _AT_ONCE = 4_000_000
-"""Largest number of terms in memory at a time."""
+
+# Largest number of exponential tilts that follow a convolution away from its mode.
 _ROUNDS = 400
-"""Largest number of exponential tilts that follow a convolution away from its mode."""
 
 
 def log_matrix_product(log_a: Floats, log_b: Floats) -> Floats:

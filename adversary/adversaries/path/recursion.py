@@ -33,8 +33,9 @@ from adversary.privacy.mechanisms import Mechanism
 
 AT_ONCE = 50_000
 """Releases per batch in the search for distinct ones: sorting takes several times the memory of the releases."""
+
+# Pairs of counts of two steps whose work equals that of one count of a step, about.
 _PAIRS = 32
-"""Pairs of counts of two steps whose work equals that of one count of a step, about."""
 
 
 def distinct_rows(rows: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

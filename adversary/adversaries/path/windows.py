@@ -17,17 +17,17 @@ from adversary.adversaries.plans import Released
 from adversary.privacy.mechanisms import Mechanism
 
 MAX_STATES = 50_000_000
+# Largest number of pairs of counts of two levels, per release: if held in memory, and if convolved.
 MAX_PRODUCTS = 2_000_000_000
-"""Largest number of pairs of counts of two levels, per release: if held in memory, and if convolved."""
 _CHUNK_STATES = 4_000_000
 _WHOLE_SUPPORT = 4096
 _DRIFT_ROUNDS = 6
+# Truncated weight of a level's window, in nats: at most exp(-36), about 2e-16, under either hypothesis.
 NEAR_NATS = 36.0
-"""Truncated weight of a level's window, in nats: at most exp(-36), about 2e-16, under either hypothesis."""
 _SHARP = 1e6
 _BLOCK = 64
+# Candidates per step if the release was adjusted to its parent's total.
 _CHOICES = 9
-"""Candidates per step if the release was adjusted to its parent's total."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,8 @@ class Windows:
         top = np.maximum(top, bottom)
         if np.all(top - bottom < _WHOLE_SUPPORT):
             return bottom, np.maximum(top, bottom)
-        if not step.noises:  # no release of its own: everything up to the next level that has one
+        # no release of its own: everything up to the next level that has one
+        if not step.noises:
             above = next(s for s in self.steps[i + 1 :] if s.noises)
             ends = [noisy[:, above.levels[0]] + above.reach] if np.isfinite(above.reach) else []
             if step.belief.proper:
@@ -140,7 +141,8 @@ class Windows:
             )
             if not (here.noises or here.adjusted) or not tractable or not _at_most_one(here.belief):
                 return np.full(len(released), np.inf)
-            rho = [min(noise.curvature, _SHARP) for noise in here.noises] or [1.0]  # an adjusted count is one release
+            # an adjusted count is one release
+            rho = [min(noise.curvature, _SHARP) for noise in here.noises] or [1.0]
             centre = sum((r * released.noisy[:, [j]] for r, j in zip(rho, here.levels, strict=True)), np.zeros(1))
             weight = sum(rho)
             if summed is not None:

@@ -27,6 +27,8 @@ from adversary.privacy.mechanisms import DiscreteGaussian, Exact, Gaussian, Geom
 type Made = Callable[[float], Mechanism]
 
 _OF_PIPELINE_DP: dict[str, Made] = {"laplace": lambda std: Laplace(std / math.sqrt(2.0)), "gaussian": Gaussian}
+
+# Per library: keys of the noise kind and of its parameter, and a constructor of the mechanism per kind.
 FORMATS: dict[tuple[str, str], dict[str, Made]] = {
     ("distribution", "scale"): {
         "integer laplace": lambda scale: Geometric(1.0 / scale),
@@ -43,7 +45,6 @@ FORMATS: dict[tuple[str, str], dict[str, Made]] = {
     ("noise_kind", "noise_std"): _OF_PIPELINE_DP,
     ("noise_kind", "std_noise"): _OF_PIPELINE_DP,
 }
-"""Per library: keys of the noise kind and of its parameter, and a constructor of the mechanism per kind."""
 
 
 def levels_of_noise(

@@ -21,10 +21,12 @@ from adversary.privacy.mechanisms import (
 )
 
 _FEW = 512
+
+# Largest number of releases, over all remainders together, that are listed for a loss.
 MOST_LISTED = 200_000
-"""Largest number of releases, over all remainders together, that are listed for a loss."""
+
+# Releases with probability below exp(-700) are left out of a list.
 LISTED_NATS = 700.0
-"""Releases with probability below exp(-700) are left out of a list."""
 
 
 @singledispatch

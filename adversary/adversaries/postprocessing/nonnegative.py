@@ -24,8 +24,8 @@ from adversary.adversaries.postprocessing.sibling_adjustment import (
 )
 from adversary.privacy.mechanisms import IntegerNoise, Mechanism
 
+# Number of independent parts of a simulation; their spread gives its standard error.
 PARTS = 50
-"""Number of independent parts of a simulation; their spread gives its standard error."""
 
 _EXACT_NATS = 60.0
 _MAX_STATES = 4_000_000

@@ -21,8 +21,8 @@ from adversary._core import Floats, Integers, as_array, check_positive, check_wh
 from adversary.adversaries.postprocessing.rounding import check_rule, last_numerator, nearest
 from adversary.privacy.mechanisms import IntegerNoise, Mechanism, log_mass
 
+# Largest denominator of the fraction that stands for a weight given as a float.
 SIMPLEST = 1_000_000
-"""Largest denominator of the fraction that stands for a weight given as a float."""
 
 
 _REACH_NATS = 80.0
@@ -255,7 +255,8 @@ class WeightedNoise:
                 f"the noise is too wide, the weights too uneven (their ratio, siblings counted, is {a} / {b}), or the "
                 f"release too far from the counts to tabulate: {n.size} x {size // b} terms"
             )
-        first = -(a * int(n[-1]) // b)  # smallest s with 0 <= a n + b s <= size, for any n
+        # smallest s with 0 <= a n + b s <= size, for any n
+        first = -(a * int(n[-1]) // b)
         s = np.arange(first, (size + a * reach) // b + 1, dtype=np.float64)
         log_s, log_n = as_array(self.others.log_noise(s)), as_array(self.own.log_noise(n.astype(np.float64)))
         total = np.full(size + 1, -np.inf)

@@ -19,8 +19,8 @@ from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss, compose_losses, lattice_above, repeat_loss
 from adversary.privacy.mechanisms import Mechanism, dominating_pairs
 
+# Number of losses at which a profile that cannot be listed is interpolated from above.
 _NODES = 801
-"""Number of losses at which a profile that cannot be listed is interpolated from above."""
 
 
 @dataclass(frozen=True, slots=True)

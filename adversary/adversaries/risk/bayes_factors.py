@@ -18,13 +18,14 @@ from adversary._core import Floats, check_probability, halved, logit, scalar_or_
 from adversary.adversaries.risk.law_parts import DiscretePart, Part, outer_sum, pairwise_dot
 from adversary.privacy import tolerated
 
+# Log-odds within this (times the smallest step between releases, if smaller) of zero are a tie, decided "out".
 TIE = 1e-9
-"""Log-odds within this (times the smallest step between releases, if smaller) of zero are a tie, decided "out"."""
 
 _EXPIT_WIDTH = 45.0
 _SEARCHED = 200_000
+
+# Largest number of sums of two parts' values, and of posteriors of several priors, in memory at a time.
 _SUMS = 4_000_000
-"""Largest number of sums of two parts' values, and of posteriors of several priors, in memory at a time."""
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,14 @@ from adversary.adversaries.risk.law_parts import DiscretePart, probable
 from adversary.adversaries.risk.listed_releases import DRAWS, grid
 from adversary.privacy.mechanisms import IntegerNoise, Mechanism
 
+# Largest number of releases of the levels above that are listed with exact weights; otherwise simulated.
 MOST_LISTED = 60_000
-"""Largest number of releases of the levels above that are listed with exact weights; otherwise simulated."""
+
+# Releases per batch, and largest number of cached sums over the steps above, for other cells.
 _ROWS, _SHARED = 2**12, 48
-"""Releases per batch, and largest number of cached sums over the steps above, for other cells."""
+
+# Simulated releases from a scrambled Sobol sequence: in smooth averages as accurate as many more random draws.
 POINTS = 2**12
-"""Simulated releases from a scrambled Sobol sequence: in smooth averages as accurate as many more random draws."""
 
 
 def laws_of_cells(

@@ -11,8 +11,8 @@ import numpy as np
 from adversary.adversaries.path import Adversary, settle_truth
 from adversary.adversaries.plans import Plan
 
+# Standard deviations of the noise below which a number of others is small: releases below 0 are then not rare.
 NEAR = 4.0
-"""Standard deviations of the noise below which a number of others is small: releases below 0 are then not rare."""
 
 
 def cautions(plan: Plan, readers: Iterable[Adversary], truths: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -15,8 +15,8 @@ from adversary.adversaries.beliefs import Belief, Others, is_law
 from adversary.adversaries.path import Adversary, Truth
 from adversary.adversaries.plans import Plan
 
+# Largest number of counts at which distributions are compared; their names and parameters are compared too.
 _LISTED = 2**16
-"""Largest number of counts at which distributions are compared; their names and parameters are compared too."""
 
 
 def same_law(one: Adversary, other: Adversary) -> bool:

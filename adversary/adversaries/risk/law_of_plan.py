@@ -42,10 +42,12 @@ from adversary.privacy.losses import (
 from adversary.privacy.mechanisms import IntegerNoise, Mechanism
 
 _HALF = 6_000_000
+
+# Total probability of the least probable releases that a large grid leaves out.
 PRUNED = 1e-15
-"""Total probability of the least probable releases that a large grid leaves out."""
+
+# The same for a small grid: less than the truncated mass of the supports.
 FAINT = 1e-20
-"""The same for a small grid: less than the truncated mass of the supports."""
 _SMALL = 200_000
 _APART = 4_000_000
 

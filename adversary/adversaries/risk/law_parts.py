@@ -16,11 +16,11 @@ from adversary._core import Floats, as_array, log_sum_exp
 from adversary.adversaries.path import ImpossibleRelease
 from adversary.privacy.losses import PrivacyLoss
 
+# Distance (relative, for losses above 1) within which two sums of losses are the same value up to rounding.
 COINCIDENT = 1e-12
-"""Distance (relative, for losses above 1) within which two sums of losses are the same value up to rounding."""
 
+# Probability below which a release is left out.
 UNSEEN = 1e-22
-"""Probability below which a release is left out."""
 
 _FEW, _WIDTH, _NODES = 2_000, 0.25, 10
 _MANY = 1_000_000

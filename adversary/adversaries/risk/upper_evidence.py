@@ -17,12 +17,13 @@ from adversary.adversaries.plans import Plan, Released
 from adversary.adversaries.risk.law_parts import UNSEEN, DiscretePart
 from adversary.adversaries.risk.listed_releases import columns, combine_columns, grid
 
+# Largest number of releases in a grid; a twentieth of it for lists whose evidence is computed row by row.
 MAX_GRID = 20_000_000
-"""Largest number of releases in a grid; a twentieth of it for lists whose evidence is computed row by row."""
 LEFT_OUT = 2.5e-13
 """Total probability of the least probable releases that a large grid of one cell leaves out."""
+
+# Width of a bin of log weights, nats.
 _BIN = 0.05
-"""Width of a bin of log weights, nats."""
 _LARGE = 1_000_000
 _NEGLIGIBLE = 1e-30
 _ROWS = 4096

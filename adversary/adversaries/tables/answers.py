@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from adversary._core import Floats, as_array, refuse_rounded
 from adversary.adversaries.tables.query import Query, check_queries
 
+# Noise variance above which an answer counts as not measured, as in the spine.
 LARGEST_VARIANCE = 1e10
-"""Noise variance above which an answer counts as not measured, as in the spine."""
 
 
 class Answers(NamedTuple):

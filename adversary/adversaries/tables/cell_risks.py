@@ -13,8 +13,8 @@ from adversary._core import Floats, as_array, logit, past_ties
 from adversary.adversaries.risk import BayesFactorLaw
 from adversary.privacy.losses import TRUTHS, PrivacyLoss
 
+# Quantile levels of the 90 % interval over releases.
 RANGE = (0.05, 0.95)
-"""Quantile levels of the 90 % interval over releases."""
 
 
 @dataclass(frozen=True)

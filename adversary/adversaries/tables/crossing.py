@@ -21,8 +21,8 @@ from adversary.adversaries.tables.published import PublishedTable
 from adversary.adversaries.tables.query import Query
 from adversary.privacy.mechanisms import Mechanism
 
+# Largest number of terms for one release; about ten seconds.
 MOST_TERMS = 2e9
-"""Largest number of terms for one release; about ten seconds."""
 
 
 @dataclass(frozen=True)

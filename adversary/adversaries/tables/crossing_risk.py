@@ -22,17 +22,19 @@ from adversary.adversaries.tables.elimination import Elimination
 from adversary.adversaries.tables.published import Joined, TableAdversary
 from adversary.privacy.mechanisms import Mechanism
 
+# Largest number of terms for all releases of one audit; some seconds.
 MOST_WORK = 1.5e9
-"""Largest number of terms for all releases of one audit; some seconds."""
 SHIFTS, LEAST, DRAWS = 8, 32, 256
 """Number of scrambled sequences, and the smallest and largest number of releases of each."""
+
+# Largest number of cells for which an elimination order is searched.
 MOST_CELLS = 20_000
-"""Largest number of cells for which an elimination order is searched."""
 LEFT_OUT = 24.0
 """Nats by which the likelihood of a count outside its window has fallen at least: under 1e-9 in a probability."""
 _MEMORY = 2e7
+
+# Largest dimension of scipy's Sobol sequence.
 _SOBOL = 21_201
-"""Largest dimension of scipy's Sobol sequence."""
 
 
 @dataclass(frozen=True)

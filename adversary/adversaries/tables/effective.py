@@ -33,14 +33,17 @@ from adversary._core import Floats, Integers
 from adversary.adversaries.tables.answers import check_answers
 from adversary.adversaries.tables.query import Query, detailed_query, flat_cell
 
+# Eigenvalues below this fraction of the largest count as 0.
 NULL = 1e-11
-"""Eigenvalues below this fraction of the largest count as 0."""
+
+# Ratio of the smallest to the largest pivot below which a matrix may be singular; its eigenvalues decide.
 SINGULAR = 1e-6
-"""Ratio of the smallest to the largest pivot below which a matrix may be singular; its eigenvalues decide."""
+
+# Largest number of products of atoms: the size of the matrices that are decomposed.
 MOST_ATOMS = 4_000
-"""Largest number of products of atoms: the size of the matrices that are decomposed."""
+
+# A variance below this fraction of the smallest noise variance is that of an exact count, up to rounding.
 SETTLED = 1e-9
-"""A variance below this fraction of the smallest noise variance is that of an exact count, up to rounding."""
 
 
 def effective_measurements(

@@ -22,16 +22,20 @@ from adversary.adversaries.tables.published import Joined, TableAdversary
 from adversary.privacy.losses import GaussianLoss, PrivacyLoss, compose_losses
 from adversary.privacy.mechanisms import Mechanism
 
+# Relative error above which the page cautions about small cells.
 CAUTION = 0.1
-"""Relative error above which the page cautions about small cells."""
+
+# Noise variance below which averages differ visibly between whole-number and Gaussian releases.
 NARROW = 1.0
-"""Noise variance below which averages differ visibly between whole-number and Gaussian releases."""
+
+# Largest number of terms of the exact answer for a part of the file; about a second.
 PART_WORK = 2e8
-"""Largest number of terms of the exact answer for a part of the file; about a second."""
+
+# Largest number of counts in tables other than the finest, with a belief: the size of a matrix.
 MOST_ROWS = 3_000
-"""Largest number of counts in tables other than the finest, with a belief: the size of a matrix."""
+
+# Standard deviations on either side, and number of nodes, of the average over estimates.
 _WIDTH, _NODES = 8.5, 341
-"""Standard deviations on either side, and number of nodes, of the average over estimates."""
 
 
 def near_gaussian(noise: Mechanism) -> bool:

@@ -24,10 +24,11 @@ import numpy as np
 from adversary._core import Floats, Integers
 from adversary.adversaries.tables.elimination_steps import Absorb, Fold, Merge, Pass, Step, Weigh, Weights
 
+# Cost of one term outside matrix products, in terms of a matrix product.
 ONE_BY_ONE = 8.0
-"""Cost of one term outside matrix products, in terms of a matrix product."""
+
+# Number of axis orders tried, and largest number of sums for which the greedy order is tried too.
 _ORDERS, _GREEDY = 24, 40
-"""Number of axis orders tried, and largest number of sums for which the greedy order is tried too."""
 
 
 class Elimination:

@@ -10,10 +10,11 @@ import numpy as np
 
 from adversary._core import Floats
 
+# Function of (row, first sum (release,), number of sums) with the row's likelihood, (release, sum).
 Weights = Any
-"""Function of (row, first sum (release,), number of sums) with the row's likelihood, (release, sum)."""
+
+# Axes of a state, and an array (release, number of people, *sums) over them.
 Factor = tuple[tuple[int, ...], Floats]
-"""Axes of a state, and an array (release, number of people, *sums) over them."""
 
 
 @dataclass(frozen=True)

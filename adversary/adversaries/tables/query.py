@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from adversary._core import Floats, Integers, as_array, check_whole
 
+# Words of a Noisy Measurement File for an axis that a query sums over, or keeps in detail.
 COLLAPSED, DETAILED = "*", "detailed"
-"""Words of a Noisy Measurement File for an axis that a query sums over, or keeps in detail."""
 
 
 @dataclass(frozen=True)

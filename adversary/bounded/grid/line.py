@@ -21,10 +21,12 @@ from scipy.special import expit
 from adversary._core import Floats
 
 INSIDE, SINH, COSH, EXP = "inside", "sinh", "cosh", "exp"
+
+# Number of interpolated steps between two nodes of a grid.
 FINER = 5
-"""Number of interpolated steps between two nodes of a grid."""
+
+# Lower bound on a log density, relative to the maximum.
 LOWEST = -700.0
-"""Lower bound on a log density, relative to the maximum."""
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,12 @@ from adversary._core import (
 )
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+
+# Nats below the maximum at which an integral is cut.
 _DEPTH = 45.0
-"""Nats below the maximum at which an integral is cut."""
+
+# Largest log x beyond the maximum: the kernel is negligible long before, and exp does not overflow.
 _FARTHEST = 300.0
-"""Largest log x beyond the maximum: the kernel is negligible long before, and exp does not overflow."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,17 +23,21 @@ from scipy.special import expit, gammaln, log_ndtr
 from adversary._core import Floats, log_sum_exp
 from adversary.bounded.grid.mixtures import normal_laplace_logpdf
 
+# Nats below the mode at which an integral is cut.
 DEPTH = 22.0
-"""Nats below the mode at which an integral is cut."""
+
+# Number of values n below which panels are long; the quadrature rule for these, and for larger n.
 _FEW, _RULES = 6.0, (np.polynomial.legendre.leggauss(28), np.polynomial.legendre.leggauss(16))
-"""Number of values n below which panels are long; the quadrature rule for these, and for larger n."""
 _HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
+
+# Largest |tau|: exp(2 tau) does not overflow.
 _FAR = 340.0
-"""Largest |tau|: exp(2 tau) does not overflow."""
+
+# Further panel edges, in noise scales from the released mean, used if a scale is below the sd of a sample mean.
 _BREAKS = np.array([-12.0, -3.0, 0.0, 3.0])
-"""Further panel edges, in noise scales from the released mean, used if a scale is below the sd of a sample mean."""
+
+# Number of integrals over x per batch.
 _AT_ONCE = 4096
-"""Number of integrals over x per batch."""
 
 
 Curve = Callable[[Floats], Floats]

@@ -21,12 +21,15 @@ from adversary.bounded.grid.noisy_likelihood import Seen
 from adversary.bounded.grid.question import GridInput
 
 _RULE, _ROUGH = np.polynomial.legendre.leggauss(10), np.polynomial.legendre.leggauss(2)
+
+# Gamma tail probabilities at panel edges, in both tails; the mass beyond the smallest is omitted.
 _SHARES = np.array([1e-20, 1e-10, 1e-4])
-"""Gamma tail probabilities at panel edges, in both tails; the mass beyond the smallest is omitted."""
+
+# Panel edges about the variance at which the region starts to truncate, in widths of that transition.
 _AWAY = np.array([-9.0, -3.0, 0.0, 3.0, 9.0])
-"""Panel edges about the variance at which the region starts to truncate, in widths of that transition."""
+
+# Number of integrals over v per batch.
 _AT_ONCE = 20_000
-"""Number of integrals over v per batch."""
 
 
 def log_statistics(
@@ -89,9 +92,11 @@ def _log_cut(power: float, rate: Floats, cap: float, centre: Floats, weight: flo
 
 def _log_cut_of(power: float, rate: Floats, cap: float, centre: Floats, weight: float, rough: bool) -> Floats:
     """`_log_cut` of points in a row, by panels in log x."""
-    v = np.maximum(centre * (1.0 - centre), 0.0)  # there the region's edge passes the centre, if that is within [0, 1]
+    # there the region's edge passes the centre, if that is within [0, 1]
+    v = np.maximum(centre * (1.0 - centre), 0.0)
     beyond = np.maximum(np.abs(centre - 0.5) - 0.5, 0.0)
-    shift = np.log1p(0.5 * weight * beyond**2 / rate)[:, None]  # outside, the tail of the normal law is a further rate
+    # outside, the tail of the normal law is a further rate
+    shift = np.log1p(0.5 * weight * beyond**2 / rate)[:, None]
     with np.errstate(divide="ignore"):
         shape = max(power, 0.5)
         bulk = np.log([*gammaincinv(shape, _SHARES), shape, *gammainccinv(shape, _SHARES[::-1])])
@@ -107,7 +112,8 @@ def _log_cut_of(power: float, rate: Floats, cap: float, centre: Floats, weight: 
         weights = np.log(half * shares).reshape(rate.size, -1)
         v = rate[:, None] * np.exp(-x)
         reach, sd = np.sqrt(np.maximum(0.25 - v, 0.0)), np.sqrt(v / weight)
-        off = np.abs(centre[:, None] - 0.5)  # symmetric about 1/2: both limits below the centre, which keeps digits
+        # symmetric about 1/2: both limits below the centre, which keeps digits
+        off = np.abs(centre[:, None] - 0.5)
         upper, lower = log_ndtr((reach - off) / sd), log_ndtr((-reach - off) / sd)
         mass = upper + np.log(-np.expm1(np.minimum(lower - upper, 0.0)))
     return np.asarray(log_sum_exp(power * x - np.exp(x) + mass + weights))

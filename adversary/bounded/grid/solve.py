@@ -26,25 +26,33 @@ from adversary.bounded.grid.noisy_likelihood import Seen, log_cut, log_free
 from adversary.bounded.grid.question import GridInput
 from adversary.bounded.grid.sample_statistics import log_noise, log_statistics
 
+# Nodes along either axis of the coarse and the fine grid, in one solution after another.
 SIZES = ((18, 120), (30, 200), (40, 320), (60, 480))
-"""Nodes along either axis of the coarse and the fine grid, in one solution after another."""
+
+# Estimated error at which refinement stops.
 CLOSE = 1e-3
-"""Estimated error at which refinement stops."""
+
+# Nats below the maximum of a density at which a grid ends.
 DEPTH = 22.0
-"""Nats below the maximum of a density at which a grid ends."""
+
+# Share of the nodes that are spaced evenly over the range of the grid.
 _EVEN = 0.3
-"""Share of the nodes that are spaced evenly over the range of the grid."""
+
+# Factor on the difference of two solutions, and constant, of the estimated error.
 _SAFETY, _LEAST = 3.0, 3e-5
-"""Factor on the difference of two solutions, and constant, of the estimated error."""
 _ENDS = np.array([0.025, 0.975])
+
+# Nodes along either axis, and largest number of rounds, in the search for the mass.
 _FIRST, _ROUNDS = 24, 60
-"""Nodes along either axis, and largest number of rounds, in the search for the mass."""
+
+# Tolerance, in nats, for rough log densities in the search, which may be too high.
 _ROUGH = 8.0
-"""Tolerance, in nats, for rough log densities in the search, which may be too high."""
+
+# Largest normal quantile (probability 1) and smallest one of the probability of the bounds.
 _SURE, _LOWEST = 7.5, 1e6
-"""Largest normal quantile (probability 1) and smallest one of the probability of the bounds."""
+
+# Nodes of the coarse grid, and quantiles there with their signs.
 Bounds = tuple[Floats, Floats, list[tuple[float, Floats]]]
-"""Nodes of the coarse grid, and quantiles there with their signs."""
 
 
 @dataclass(frozen=True)
@@ -273,7 +281,8 @@ def _range(x: Floats, profile: Floats, limits: tuple[float, float]) -> tuple[flo
 def _nodes(law: LineLaw, size: int) -> Floats:
     """Grid of `size` nodes over the range of a marginal, equidistributed in its cube root and partly evenly."""
     first, last = 0, law.nodes.size - 1
-    if law.line.kind in (INSIDE, COSH):  # without bounds a grid reaches as far as its moments
+    # without bounds a grid reaches as far as its moments
+    if law.line.kind in (INSIDE, COSH):
         within = np.flatnonzero(law.logs > -DEPTH)
         first = max((within[0] - 1) // FINER * FINER, 0)
         last = min((within[-1] // FINER + 1) * FINER, last)
@@ -307,7 +316,8 @@ def _cells(
     for axis, nodes, edges in zip((0, 1), (s[:, None], t[None]), limited, strict=True):
         middle = 0.5 * (edges[1:] + edges[:-1]) if axis == 0 else 0.5 * (edges[:, 1:] + edges[:, :-1])
         slopes = np.gradient(logs, nodes.ravel(), axis=axis)
-        rise = np.clip(slopes * (middle - nodes), -60.0, 1.0)  # the density at the middle of the part
+        # the density at the middle of the part
+        rise = np.clip(slopes * (middle - nodes), -60.0, 1.0)
         result.append(np.exp(np.minimum(logs + rise, 300.0)) * np.diff(edges, axis=axis))
     return result[0], result[1]
 

@@ -19,9 +19,10 @@ from adversary._core import Floats
 from adversary.bounded.regression.regression_law import in_region
 from adversary.bounded.regression.sufficient_statistics import MATRIX, kept_constraints
 
+# (Sx, Sxx, Sy, Sxy, Syy) / n of records spread evenly over the unit square: well inside the region.
 INSIDE = np.array([1 / 2, 1 / 3, 1 / 2, 1 / 4, 1 / 3])
-"""(Sx, Sxx, Sy, Sxy, Syy) / n of records spread evenly over the unit square: well inside the region."""
 
+# Linear constraints on (Sx, Sxx, Sy, Sxy, Syy): side . S + n end >= 0.
 _SIDES = np.array(
     [
         [1, 0, 0, 0, 0], [-1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [1, -1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, -1, 0, 0],
@@ -29,12 +30,12 @@ _SIDES = np.array(
     ],
     dtype=np.float64,
 )  # fmt: skip
-"""Linear constraints on (Sx, Sxx, Sy, Sxy, Syy): side . S + n end >= 0."""
 _ENDS = np.array([0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0], dtype=np.float64)
 
 _FLOOR = 1e-14
+
+# Directions of (intercept, slope) that move the line at x = 0 alone, and at x = 1 alone.
 _ACROSS = np.array([[1.0, -1.0], [0.0, 1.0]])
-"""Directions of (intercept, slope) that move the line at x = 0 alone, and at x = 1 alone."""
 
 
 def chord(sums: Floats, direction: Floats, n: float) -> tuple[Floats, Floats]:

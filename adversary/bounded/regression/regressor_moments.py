@@ -14,8 +14,8 @@ from adversary._core import Floats, check_number
 MOMENTS = ("1", "x", "x2", "x3", "x4")
 """Names of the moment sums, x^0 to x^4."""
 
+# Share of the uniform distribution's moments that the sampler mixes in: on the border of M the variance of x is 0.
 MIXED = 0.05
-"""Share of the uniform distribution's moments that the sampler mixes in: on the border of M the variance of x is 0."""
 
 _SUPPORT = 201
 _UNIFORM = 1.0 / np.arange(1.0, 6.0)

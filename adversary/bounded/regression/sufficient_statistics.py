@@ -35,9 +35,10 @@ SUMS = ("n", "x", "xx", "y", "xy", "yy")
 
 _NAMES = (*SUMS[1:], *(f"moment {name}" for name in MOMENTS[1:]))
 
+# Places in S of the moment matrix [[X'X, X'y], [y'X, y'y]].
 MATRIX = np.array([[0, 1, 3], [1, 2, 4], [3, 4, 5]])
-"""Places in S of the moment matrix [[X'X, X'y], [y'X, y'y]]."""
 
+# Constraints on the sums of n records in [0, 1]^2, in the order of their check.
 CONSTRAINTS = (
     "0 <= Sx <= n",
     "0 <= Sxx <= Sx",
@@ -46,15 +47,14 @@ CONSTRAINTS = (
     "0 <= Sxy <= min(Sx, Sy)",
     "moment matrix positive definite",
 )
-"""Constraints on the sums of n records in [0, 1]^2, in the order of their check."""
 
 Interval = tuple[float, float]
 
+# Sums of which the first is never above the second: of smaller terms, or the same sum released twice.
 _AT_MOST = (
     ("xx", "x"), ("xy", "x"), ("xy", "y"), ("yy", "y"), ("moment x2", "moment x"), ("moment x3", "moment x2"),
     ("moment x4", "moment x3"), ("x", "moment x"), ("moment x", "x"), ("xx", "moment x2"), ("moment x2", "xx"),
 )  # fmt: skip
-"""Sums of which the first is never above the second: of smaller terms, or the same sum released twice."""
 
 
 class Statistics(NamedTuple):
@@ -279,7 +279,8 @@ class RegressionRelease:
         noise = np.random.default_rng(rng).laplace(0.0, 1.0 / epsilon, release.queries)
         split = len(SUMS) - 1 if n_known else len(SUMS)
         sums, moments = exact.sums[-split:] + noise[:split], check_moments("moments", exact.moments)
-        noisy = copy.copy(release)  # and not a new one: of simulated data nobody asks about units
+        # and not a new one: of simulated data nobody asks about units
+        noisy = copy.copy(release)
         object.__setattr__(noisy, "sums", sums)
         object.__setattr__(noisy, "moments", moments[1 - split :] + noise[split:])
         return noisy

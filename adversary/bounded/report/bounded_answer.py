@@ -40,7 +40,8 @@ def solve(file: ReleaseFile) -> tuple[xr.DataTree, dict[str, Posterior]]:
 
     def read(name: str) -> Posterior:
         constrained = name == "constrained"
-        feasibility = file.feasibility if constrained else "event"  # without the bounds nothing is infeasible
+        # without the bounds nothing is infeasible
+        feasibility = file.feasibility if constrained else "event"
         return posterior(file.release, file.prior, constrained, feasibility, cap=file.cap, quantity=file.posterior_of)
 
     posteriors, refused = both_readings.posteriors_by_reading(file, read)

@@ -24,12 +24,13 @@ from adversary.bounded.region import largest_variance
 from adversary.bounded.report.posterior_words import PARAMETERS
 from adversary.report.plot import marks, sheet
 
+# Of the other parameter, over which a prior is summed.
 PRIOR_POINTS = 1201
-"""Of the other parameter, over which a prior is summed."""
 DRAWS, SEED = 20_000, 2020
 """Of a posterior, over which a new value is averaged."""
+
+# In a line beside an axis of the height of a canvas.
 LETTERS = 45
-"""In a line beside an axis of the height of a canvas."""
 
 
 def prior_marginal(
@@ -96,14 +97,17 @@ def next_value(one: Posterior, edges: Floats) -> Floats:
 
 
 Posteriors = Mapping[str, Posterior]
+
+# Of a curve.
 POINTS = 801
-"""Of a curve."""
+
+# Of a predictive density; half of the points along either axis of a joint one.
 CELLS = 120
-"""Of a predictive density; half of the points along either axis of a joint one."""
 LEVELS = (0.5, 0.95)
 """Probabilities of the regions of a joint density."""
+
+# Probability beyond either end of an axis.
 TAIL = 0.002
-"""Probability beyond either end of an axis."""
 
 
 @sheet.house_style

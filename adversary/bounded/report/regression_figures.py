@@ -21,10 +21,12 @@ from adversary.bounded.report.posterior_words import COEFFICIENTS, shortest
 from adversary.report.plot import marks, sheet
 
 type Draws = Mapping[str, xr.Dataset]
+
+# Of a density.
 CELLS = 70
-"""Of a density."""
+
+# Along a line.
 POINTS = 61
-"""Along a line."""
 
 
 @sheet.house_style

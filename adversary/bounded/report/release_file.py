@@ -20,8 +20,8 @@ from adversary.bounded.prior import IMPROPER, Flat, NormalInverseGamma, as_prior
 from adversary.report.files.keys import Key, Keys, Told, pair, plain, texts
 from adversary.report.files.toml_text import read_toml
 
+# Probability of an interval where a file says nothing.
 PROB = 0.95
-"""Probability of an interval where a file says nothing."""
 
 PRIORS = ("flat", "normal-inverse-gamma")
 HYPERPARAMETERS = tuple(field.name for field in fields(NormalInverseGamma))

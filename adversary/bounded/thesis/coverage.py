@@ -27,8 +27,9 @@ from adversary.bounded.thesis.populations import TruncatedNormal, sample_statist
 
 DIMS = ("n", "truth", "epsilon", "prior", "constrained")
 ESTIMATES = ("mode", "mean")
+
+# Results per data set and analysis: ends of the interval, and two estimates.
 COLUMNS = ("low", "high", "mode", "mean")
-"""Results per data set and analysis: ends of the interval, and two estimates."""
 
 
 def coverage_study(

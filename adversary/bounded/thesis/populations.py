@@ -21,8 +21,8 @@ from adversary._core import Floats, as_array
 Population = Callable[[float, float, tuple[int, ...], np.random.Generator], ArrayLike]
 """(mu, sigma, size, rng) -> values in the bounds: an array of that size."""
 
+# Values in memory at once, or one data set if that is larger. Part of the design: a piece is one call of the law.
 _AT_ONCE = 2**20
-"""Values in memory at once, or one data set if that is larger. Part of the design: a piece is one call of the law."""
 
 
 @dataclass(frozen=True)

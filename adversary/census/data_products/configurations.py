@@ -15,8 +15,8 @@ from adversary.census.allocation import LEVELS, OCCUPANCY, RHO_STAR, option_name
 from adversary.census.data_products.data_product import DataProduct
 from adversary.census.data_products.table_budget import TableBudget
 
+# Configuration by product, in the order of publication.
 FILES = {"PL94": "pl94", "DHC": "dhc", "DDHC-A": "ddhc_a", "DDHC-B": "ddhc_b", "S-DHC": "s_dhc"}
-"""Configuration by product, in the order of publication."""
 
 _SPELLINGS = {
     "pl94171": "pl94", "redistricting": "pl94", "detaileddhca": "ddhca", "detaileddhcb": "ddhcb",

@@ -23,8 +23,8 @@ from adversary.adversaries.postprocessing import clamped
 from adversary.privacy.losses import PrivacyLoss, compose_losses
 from adversary.privacy.mechanisms import DiscreteGaussian, Mechanism
 
+# Of the Bureau's margins of error for the detailed products.
 COVERAGE = 0.95
-"""Of the Bureau's margins of error for the detailed products."""
 
 NOTHING = "not published"
 """Label of a group without a table."""

@@ -46,8 +46,8 @@ from adversary.adversaries.tables.effective import effective_measurements
 from adversary.adversaries.tables.query import Query, flat_cell
 from adversary.census.spine import LeafPrior, SharedRate, Tree
 
+# Precisions of exact answers while a first histogram is sought that satisfies them.
 RAMP = (0.02, 0.1, 0.5, 2.0, 10.0, 50.0)
-"""Precisions of exact answers while a first histogram is sought that satisfies them."""
 
 
 def sample_histograms(

@@ -29,10 +29,11 @@ from adversary.census.nmf.records import NmfColumn
 from adversary.census.nmf.units import EXTRACT, build_tree, held_together, levels_below
 from adversary.census.spine import Tree
 
+# Characters of geocodes.
 DOCUMENTED = {"State": 3, "County": 8}
-"""Characters of geocodes."""
+
+# Cells of queries that are compared with constraints, at most.
 SHORTEST = 64
-"""Cells of queries that are compared with constraints, at most."""
 
 
 def contents(directory: str | Path, product: str | None = None, *, progress: bool = False) -> dict[str, Any]:
@@ -88,7 +89,8 @@ def _absent(tree: Tree, levels_read: dict[str, LevelRecords]) -> Iterator[str]:
     """Units without a record of a query that others of their level have, which only an only child may be."""
     lone = np.ones(len(tree), dtype=bool)
     lone[1:] = tree.children[tree.parent[1:]] == 1
-    if tree.levels[0] == EXTRACT:  # the file does not say which of the uppermost are only children
+    # the file does not say which of the uppermost are only children
+    if tree.levels[0] == EXTRACT:
         lone[tree.level == 1] = True
     for level in levels_read.values():
         here = tree.names[(tree.level == tree.levels.index(level.name)) & ~lone]

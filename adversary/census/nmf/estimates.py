@@ -19,10 +19,11 @@ from adversary.census.nmf.file_layout import AT_LEAST, EQUAL
 from adversary.census.nmf.products import GROUPINGS, Product
 from adversary.census.nmf.records import Labels, NmfColumn
 
+# Axes of so many categories at most keep all of their rows, as any of these may be left out in a unit.
 SHORT = 8
-"""Axes of so many categories at most keep all of their rows, as any of these may be left out in a unit."""
+
+# Cells of the coarsest histogram from which all queries that collapse or group an axis follow, at most.
 FINEST = 1024
-"""Cells of the coarsest histogram from which all queries that collapse or group an axis follow, at most."""
 Places = Mapping[str, tuple[Any, Any]]
 
 
@@ -192,6 +193,7 @@ def _allowed_categories(product: Product, known: Mapping[str, NmfColumn], places
         place, records = places[name]
         empty = (column.values[records] == 0) & (column.sign[records] != AT_LEAST)[:, None]
         nobody = empty[:, np.asarray(query.groups[long[0]])]
-        keep = ~nobody.all(axis=1)  # a unit without anybody is settled cell by cell
+        # a unit without anybody is settled cell by cell
+        keep = ~nobody.all(axis=1)
         allowed[long[0]][place[keep]] &= ~nobody[keep]
     return allowed

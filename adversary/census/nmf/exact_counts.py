@@ -22,12 +22,14 @@ from adversary.census.nmf.file_layout import AT_LEAST, AT_MOST, EQUAL, bare
 from adversary.census.nmf.products import Category, Product, Shape
 from adversary.census.nmf.records import NmfColumn
 
+# Constraints of DHC that the estimates had to meet, and the true counts do not.
 NOISY_TABLES = ("pl94_con",)
-"""Constraints of DHC that the estimates had to meet, and the true counts do not."""
+
+# Beside the folders of a product: its own table of state totals.
 TOTALS = "state_totals.csv"
-"""Beside the folders of a product: its own table of state totals."""
+
+# From here on an upper bound stands for none: the Bureau's cap for each facility.
 UNLIMITED = 99_999
-"""From here on an upper bound stands for none: the Bureau's cap for each facility."""
 
 Groups = list[tuple[Category, ...]]
 

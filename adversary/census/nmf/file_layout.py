@@ -19,19 +19,24 @@ from adversary.census.nmf.products import PRODUCTS, Product, Shape
 
 MEASUREMENTS, CONSTRAINTS = "DPQuery", "Constraint"
 KINDS = (MEASUREMENTS, CONSTRAINTS)
+
+# What the name of a query ends with among the records of each kind.
 SUFFIX = {MEASUREMENTS: "_dpq", CONSTRAINTS: "_con"}
-"""What the name of a query ends with among the records of each kind."""
 
 PARTITIONS = ("State", "County")
+
+# Of a record; whatever else is text names an axis.
 COLUMNS = ("geocode", "query_name", "query_shape", "value", "variance", "plb", "sign", *PARTITIONS)
-"""Of a record; whatever else is text names an axis."""
+
+# Cells that are named in an error.
 FEW = 8
-"""Cells that are named in an error."""
 EQUAL, AT_LEAST, AT_MOST = "=", ">=", "<="
+
+# Spellings of the signs of constraints.
 SIGNS = {EQUAL: EQUAL, "==": EQUAL, "eq": EQUAL, AT_LEAST: AT_LEAST, "ge": AT_LEAST, AT_MOST: AT_MOST, "le": AT_MOST}
-"""Spellings of the signs of constraints."""
+
+# Signs of the constraints whose names end so: lower and upper bounds.
 NAMED_SIGNS = {"_lb": AT_LEAST, "_ub": AT_MOST}
-"""Signs of the constraints whose names end so: lower and upper bounds."""
 
 
 def arrow() -> Any:

@@ -44,10 +44,11 @@ from adversary.census.nmf.units import (
 )
 from adversary.census.spine import Tree
 
+# Of `Measurements`.
 ARRAYS = ("released", "rho", "low", "high", "published", "moved", "settled")
-"""Of `Measurements`."""
+
+# Standard deviations of its parts' noise beyond which a state's total is of another population, and not used.
 FARTHEST = 12.0
-"""Standard deviations of its parts' noise beyond which a state's total is of another population, and not used."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +261,8 @@ def _fill_tree(
         rho[np.isnan(released)] = 0.0
         limits_of[0][rho == np.inf], limits_of[1][rho == np.inf] = 0.0, np.inf
         noise = np.broadcast_to(moved[:, None], rho.shape)
-        if not results:  # of one query an exact count takes its noisy one's place
+        # of one query an exact count takes its noisy one's place
+        if not results:
             noise = np.where(np.isinf(rho), 0.0, noise)
         made = [released, rho, *limits_of, published, noise, settled[:, None] | np.isinf(rho)]
         arrays: Any = {name: one[:, 0] if wanted.single else one for name, one in zip(ARRAYS, made, strict=True)}

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from adversary._core import track
 from adversary.census.nmf.file_layout import COLUMNS, PARTITIONS, arrow
 
+# Records held at once: 66 MB of the detailed histogram's 2,016 cells.
 BATCH = 4096
-"""Records held at once: 66 MB of the detailed histogram's 2,016 cells."""
 
+# What writers of partitions name that of no value.
 NO_CODES = ("__HIVE_DEFAULT_PARTITION__", "null", "None")
-"""What writers of partitions name that of no value."""
 
 LAST = "\U0010ffff"
 
@@ -119,7 +119,8 @@ class ParquetSource:
                         columns=there, filter=condition, batch_size=BATCH, batch_readahead=2
                     ):
                         if batch.num_rows:
-                            batch.validate(full=True)  # what is no text is found here, where its file is known
+                            # what is no text is found here, where its file is known
+                            batch.validate(full=True)
                             yield file, batch
             except ValueError as error:
                 if faults is None:

@@ -45,8 +45,9 @@ FACILITIES = (
     "military quarters", "military ships", "shelters", "group homes for adults",
     "residential treatment centers for adults", "maritime vessels", "workers' quarters", "other noninstitutional",
 )  # fmt: skip
+
+# Where each of the eight `QUARTERS` begins among relations and facilities.
 EIGHT = (0, 18, 24, 27, 28, 33, 34, 36, 42)
-"""Where each of the eight `QUARTERS` begins among relations and facilities."""
 
 
 def _ranges(starts: tuple[int, ...], labels: tuple[str, ...]) -> tuple[Category, ...]:
@@ -55,6 +56,7 @@ def _ranges(starts: tuple[int, ...], labels: tuple[str, ...]) -> tuple[Category,
     return tuple(Category(label, frozenset(range(start, stop))) for start, stop, label in ends)
 
 
+# By axis and name; more are read off names such as "relgq7" and "age_lessthan15".
 GROUPINGS: dict[str, dict[str, tuple[Category, ...]]] = {
     "hhgq": {
         "hhinstlevels": _ranges((0, 1, 5, 8), ("households", "institutions", "noninstitutional group quarters")),
@@ -67,7 +69,6 @@ GROUPINGS: dict[str, dict[str, tuple[Category, ...]]] = {
     },
     "age": {"votingage": _ranges((0, 18, 116), ("under 18", "18 and over"))},
 }
-"""By axis and name; more are read off names such as "relgq7" and "age_lessthan15"."""
 
 
 @dataclass(frozen=True)

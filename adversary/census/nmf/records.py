@@ -19,13 +19,15 @@ from adversary.census.nmf.products import Product, Shape
 from adversary.census.spine import VARIANCES, plausible
 from adversary.privacy.mechanisms import DiscreteGaussian
 
+# Beyond it a count is no longer a whole number of float64.
 LARGEST = 2.0**53
-"""Beyond it a count is no longer a whole number of float64."""
+
+# Relative difference between a variance and its budget that is rounding.
 CLOSE = 1e-4
-"""Relative difference between a variance and its budget that is rounding."""
 US = "US"
+
+# Geocodes of the United States, as published and in older files; `US` in trees and results.
 TOPS = ("", "0", US)
-"""Geocodes of the United States, as published and in older files; `US` in trees and results."""
 Words = NDArray[np.object_]
 Labels = tuple[Integers, ...]
 """(row,) classes of a query's rows on every axis."""
@@ -301,7 +303,8 @@ def _buys(budget: Floats, variance: Floats) -> NDArray[np.bool_]:
     """True where a budget rho of two neighbours is that of discrete Gaussian noise of a variance, or sigma^2."""
     with np.errstate(invalid="ignore", over="ignore"):
         fits = np.abs(budget * variance - 1.0) <= CLOSE
-        narrow = ~fits & np.isfinite(budget) & (budget > 0.5)  # below sigma^2 = 2 the variance is no longer sigma^2
+        # below sigma^2 = 2 the variance is no longer sigma^2
+        narrow = ~fits & np.isfinite(budget) & (budget > 0.5)
     for one in np.unique(budget[narrow]):
         here = narrow & (budget == one)
         fits[here] = np.abs(variance[here] / DiscreteGaussian(sigma2=1.0 / one).variance - 1.0) <= CLOSE

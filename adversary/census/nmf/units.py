@@ -20,12 +20,14 @@ from adversary.census.nmf.exact_counts import State
 from adversary.census.nmf.records import US
 from adversary.census.spine import Tree
 
+# Level of the units that hold both parts of a state.
 WHOLE_STATE = "Whole_State"
-"""Level of the units that hold both parts of a state."""
+
+# Level of the one unit that holds the uppermost units of a file, where there are several.
 EXTRACT = "Extract"
-"""Level of the one unit that holds the uppermost units of a file, where there are several."""
+
+# Levels that no file has.
 MADE_UP = (WHOLE_STATE, EXTRACT)
-"""Levels that no file has."""
 STATE_DIGITS, COUNTY_DIGITS, GEOID = 2, 5, 16
 
 Codes = NDArray[np.str_]

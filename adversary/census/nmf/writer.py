@@ -27,14 +27,15 @@ from adversary._core import exclusive_lock
 from adversary.census.nmf.file_layout import CONSTRAINTS, EQUAL, MEASUREMENTS, SUFFIX, arrow, folder
 from adversary.census.nmf.products import Shape
 
+# Counts in one row group, at most: 16 MiB before they are packed.
 NUMBERS = 2**21
-"""Counts in one row group, at most: 16 MiB before they are packed."""
 
+# What a directory may hold beside its products and still be taken for a Noisy Measurement File when overwriting.
 BESIDE = frozenset({"README.md", "truth.parquet", "state_totals.csv"})
-"""What a directory may hold beside its products and still be taken for a Noisy Measurement File when overwriting."""
 WIDTHS = ("int16", "int32", "int64")
+
+# What a directory's temporary name ends with while another takes its place.
 OLD = ".old"
-"""What a directory's temporary name ends with while another takes its place."""
 
 
 @dataclass(frozen=True)

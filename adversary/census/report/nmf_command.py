@@ -16,8 +16,8 @@ from adversary.census.nmf.synthetic import AXES, SHAPE, Recipe, synthesise
 from adversary.report.commands.options import SEED, Directory, Product, answering, ended_as_interrupted, extras
 from adversary.report.kit import Answer, Document, Section, Summary, attempt, guarded_document, tabulate
 
+# Problems on the screen and the page; JSON has them all.
 SHOWN = 20
-"""Problems on the screen and the page; JSON has them all."""
 
 nmf_command = typer.Typer(no_args_is_help=True)
 

@@ -32,8 +32,9 @@ from adversary.report.answers import bounds_answer
 from adversary.report.kit import Card, Document, Figure, Section, Summary, attempt, guarded_document, tabulate
 
 PRIORS = bounds_answer.PRIORS
+
+# Probabilities of a table at which the size of its group is shown.
 CHANCES = (0.05, 0.5, 0.95)
-"""Probabilities of a table at which the size of its group is shown."""
 
 RELATIONS = {"unbounded": "added or removed", "bounded": "changed"}
 EXACT = ", noise composed"

@@ -29,12 +29,15 @@ from adversary.census.nmf.runs import (
 from adversary.census.report.spine_verdict import SpineVerdict
 from adversary.report.kit import Summary
 
+# Ratios of posterior to prior at which blocks are counted.
 THRESHOLDS = (2.0,)
-"""Ratios of posterior to prior at which blocks are counted."""
 PRIORS = (0.01, 0.1, 0.5)
 """For which the guarantee's bounds are shown, beside the adversary's own."""
+
+# Cells whose figures are drawn; tables have all.
 DRAWN_CELLS = 3
-"""Cells whose figures are drawn; tables have all."""
+
+# What a block's status means.
 MEANING = {
     "ok": "found, and proven to the tolerance",
     "rerun": "found and proven in a second run, with windows about what the adversary knows",
@@ -44,7 +47,6 @@ MEANING = {
     "unresolved": "not proven, so that no number is given",
     "loose": "more may have been left out than the tolerance allows",
 }
-"""What a block's status means."""
 
 
 class Cell(NamedTuple):
@@ -135,8 +137,8 @@ def gather(
     return tree, drawn
 
 
+# Of a cell that has fewer blocks in a table than another; numbers are NaN there.
 EMPTY: dict[Any, Any] = {"geocode": "", "name": "", "status": "", "place": "", "blocks": 0, "one_query_blocks": 0}
-"""Of a cell that has fewer blocks in a table than another; numbers are NaN there."""
 
 
 def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str, xr.Dataset]:

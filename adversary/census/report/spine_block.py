@@ -19,10 +19,11 @@ from adversary.census.nmf.units import geoid
 from adversary.report.kit import Card, Document, Figure, Section, Summary, attempt, guarded_document, tabulate
 from adversary.report.sections.descriptions import SPINE_NUMBERS, described_others, described_prior
 
+# Cells of a query from which on its table is folded on the page, and not shown on the screen.
 FOLDED, ON_SCREEN = 12, 60
-"""Cells of a query from which on its table is folded on the page, and not shown on the screen."""
+
+# Chance below which noise is not taken to explain that persons and housing contradict each other.
 UNLIKELY = 0.01
-"""Chance below which noise is not taken to explain that persons and housing contradict each other."""
 NUMBERS = ("noisy", "variance", "mean", "sd", "hdi_lower", "hdi_upper", "p_zero", "known", "posterior", "ratio",
            "path_rho", "one_query_mean", "one_query_sd")  # fmt: skip
 

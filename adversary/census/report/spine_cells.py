@@ -11,8 +11,8 @@ from adversary._core import format_chance, format_number, format_probability
 from adversary.census import report
 from adversary.report.kit import Figure, Section, Table, attempt, tabulate
 
+# Blocks of a cell that its section lists.
 BLOCKS = 5
-"""Blocks of a cell that its section lists."""
 
 
 def sections(page: Any) -> list[Section]:

@@ -19,8 +19,9 @@ from adversary.census.nmf.runs import Columns, LevelFindings, blocks, column, le
 from adversary.report.plot import marks, sheet
 
 BINS = 60
+
+# Points of a panel above which they are drawn as pixels, so that a page stays small.
 CLOUD = 4000
-"""Points of a panel above which they are drawn as pixels, so that a page stays small."""
 
 
 @sheet.house_style

@@ -29,8 +29,8 @@ from adversary.census.report.spine_verdict import MANY, SpineVerdict
 from adversary.report.kit import Card, Document, Figure, Section, Table, attempt, guarded_document, tabulate
 from adversary.report.sections.descriptions import SPINE_NUMBERS, accuracy, described_others, described_prior
 
+# Notes on what was read.
 NOTED = 12
-"""Notes on what was read."""
 
 DOUBLED = "One count of the path is exact, so that another person must make up for this one: two paths change."
 
@@ -55,8 +55,9 @@ def document(tree: xr.DataTree, drawn: Sequence[Cell]) -> Document:
 
 
 Columns = Mapping[str, Sequence[str] | None]
+
+# In place of numbers that are not proven for every block, or for this one.
 UNPROVEN = {name: {None: "unresolved"} for name in ("one_query_ratio", "one_query_posterior")}
-"""In place of numbers that are not proven for every block, or for this one."""
 
 
 class _Page(SpineVerdict):

@@ -16,11 +16,12 @@ from adversary._core import HEADLINE, format_chance, format_number, format_proba
 from adversary.adversaries.tables import misstatement
 from adversary.census.nmf.runs import MISTAKEN, PROVEN
 
+# Cells from which on a warning that differs in its numbers only is given once.
 MANY = 4
-"""Cells from which on a warning that differs in its numbers only is given once."""
 NUMBER = re.compile(r"\d[\d.,]*(?:e-?\d+)?")
+
+# Error of a probability from which on the page warns of it.
 MISSTATED = 0.1
-"""Error of a probability from which on the page warns of it."""
 
 
 class SpineVerdict:
@@ -107,7 +108,8 @@ class SpineVerdict:
         yield from (f"{name}: its file was damaged, and was made anew." for name in self.listed("damaged"))
         if self.about.get("synthetic"):
             yield "This population is synthetic. Nobody in it exists, and no number here is about a real place."
-        of: dict[str, dict[str, list[str]]] = {}  # every warning once but for its numbers, with the cells it is about
+        # every warning once but for its numbers, with the cells it is about
+        of: dict[str, dict[str, list[str]]] = {}
         for i, label in sorted(enumerate(self.labels), key=lambda one: (one[0] != self.most, one[0])):
             for text in self.warnings_of(i):
                 kind = NUMBER.sub("#", text) if len(self.labels) > MANY else text

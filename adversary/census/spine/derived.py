@@ -36,15 +36,18 @@ if TYPE_CHECKING:
 
 Units = str | Iterable[str]
 
+# Probability outside of a window that is small enough, and sum of the frequencies left out that is.
 FOLDED = 1e-12
-"""Probability outside of a window that is small enough, and sum of the frequencies left out that is."""
+
+# Half a window at first, in standard deviations of the sum.
 DEVIATIONS = 10.0
-"""Half a window at first, in standard deviations of the sum."""
+
+# Of Chernoff's bound, times the standard deviation.
 TILTS = (0.5, 1.0, 2.0, 4.0, 8.0, 12.0)
-"""Of Chernoff's bound, times the standard deviation."""
 ROUNDING = 1e-13
+
+# Frequencies, and numbers, of a joint law of two sums up to which it is worked out.
 SMALL, LARGE = 1 << 13, 1 << 22
-"""Frequencies, and numbers, of a joint law of two sums up to which it is worked out."""
 EQUAL_TAILED = "equal-tailed, of the posterior"
 BETA = "of the beta law with this mean and standard deviation"
 

@@ -24,8 +24,8 @@ from adversary.privacy.mechanisms import DiscreteGaussian
 if TYPE_CHECKING:
     import xarray as xr
 
+# Values of a sum of noises that are listed; beyond, it is taken to be Gaussian, as nobody can tell it from one.
 WIDEST = 1 << 20
-"""Values of a sum of noises that are listed; beyond, it is taken to be Gaussian, as nobody can tell it from one."""
 
 
 def persons_beside_households(

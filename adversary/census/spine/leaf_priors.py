@@ -21,8 +21,8 @@ from adversary._core import Floats, Integers, check_non_negative, check_positive
 from adversary.adversaries.beliefs import Others
 from adversary.census.spine.tree import Tree
 
+# Grid of the default prior's rate, people per leaf.
 MEANS = np.geomspace(0.003, 40.0, 11)
-"""Grid of the default prior's rate, people per leaf."""
 
 
 class LeafLaws(NamedTuple):

@@ -22,14 +22,18 @@ STATUS = ("ok", "rerun", "certain", "impossible", "unresolved")
 by exact totals, the odds infinite; both outcomes excluded by exact totals; not proven, no number given.
 """
 OK, RERUN, CERTAIN, IMPOSSIBLE, UNRESOLVED = range(5)
+
+# In place of a known count: a leaf for which only what it is told is wanted; -1: nothing is.
 NOT_ASKED = -2
-"""In place of a known count: a leaf for which only what it is told is wanted; -1: nothing is."""
+
+# In place of the unit at which a second run starts: none would answer.
 NOWHERE = -2
-"""In place of the unit at which a second run starts: none would answer."""
+
+# Products of a pass over the whole tree, where it takes fewer: about 0.1 seconds.
 LEAST_PASS = 1e8
-"""Products of a pass over the whole tree, where it takes fewer: about 0.1 seconds."""
+
+# Proven error of a log Bayes factor from which on a second run is to find a better one.
 SHARP = 1e-12
-"""Proven error of a log Bayes factor from which on a second run is to find a better one."""
 
 
 def log_bayes_factors(tree: Tree, solution: Solution, others: Integers, reruns: int) -> tuple[Floats, Floats, Integers]:
@@ -68,7 +72,8 @@ def _within_limits(tree: Tree, solution: Solution, others: Integers, reruns: int
     allowed, bounds, units = reruns * max(takes[0], LEAST_PASS), solution.bounds, solution.layout.units
     wanting = np.flatnonzero((error > enough) & ~settled & (start != NOWHERE))
     for leaf in wanting[np.argsort(status[wanting] == OK, kind="stable")]:  # first those without an answer
-        if not error[leaf] > enough:  # a sibling's second run was enough
+        # a sibling's second run was enough
+        if not error[leaf] > enough:
             continue
         alike = wanting[(tree.parent[leaves[wanting]] == tree.parent[leaves[leaf]]) & (start[wanting] == start[leaf])]
         alike = alike[(others[alike] == others[leaf]) & (error[alike] > enough) & (alike != leaf)]
@@ -264,7 +269,8 @@ def message_around(solution: Solution, unit: int) -> tuple[int, Floats, Floats, 
         units = solution.layout.units
         known = np.where((units["given_size"] > 0) | (units["children"] > 0), NOT_ASKED, -1)
         low = np.maximum(solution.bounds.outer_low, units["least"])
-        high = np.minimum(solution.bounds.outer_high, units["most"])  # readers of pieces may know better than leaves
+        # readers of pieces may know better than leaves
+        high = np.minimum(solution.bounds.outer_high, units["most"])
         loose = replace(solution, layout=with_limits(solution.layout, low, high))
         solution.memo["told"] = log_ratios(loose, known)[2]
     return _message_to(solution.memo["told"], unit)

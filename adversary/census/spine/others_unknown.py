@@ -25,8 +25,8 @@ from adversary.census.spine.problem import feasible
 from adversary.census.spine.solution import TRUSTED, Solution, downwards
 from adversary.census.spine.tree import Tree
 
+# Trims of a second try, where what the leaf's window leaves out could matter.
 FINER = 1e-80
-"""Trims of a second try, where what the leaf's window leaves out could matter."""
 
 
 def unknown_others(tree: Tree, prior: LeafPrior, solution: Solution) -> tuple[Floats, Floats, Integers]:
@@ -70,7 +70,8 @@ def _expected_ratio(tree: Tree, prior: LeafPrior, solution: Solution, dropped: f
             units["low"] == units["high"], 0.0, np.where(last < before, 1.0 / (1.0 - last / before), np.inf)
         )
         bound = np.maximum(1.0 / units["start"], 1.0 / units["slope"])
-        farthest = windows["low"] + sizes + tail  # of a Poisson law: its tail falls geometrically
+        # of a Poisson law: its tail falls geometrically
+        farthest = windows["low"] + sizes + tail
         unbounded = np.minimum(farthest, units["high"]) / units["start"]
         bound = np.where(units["slope"] > 0, bound, unbounded)
         if isinstance(prior, SharedRate):

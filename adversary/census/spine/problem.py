@@ -298,8 +298,8 @@ def layout(
     return Layout(units, rates, np.concatenate(pieces), table, top_tilt), bounds
 
 
+# A count whose likelihood is below exp(-760) of the largest is taken to be impossible: doubles end there.
 FAR_NATS = 760.0
-"""A count whose likelihood is below exp(-760) of the largest is taken to be impossible: doubles end there."""
 
 
 def within_reach(tree: Tree, like: Likelihood, made: Layout, bounds: Limits) -> Layout | None:
@@ -332,7 +332,8 @@ def within_reach(tree: Tree, like: Likelihood, made: Layout, bounds: Limits) -> 
             total_high += np.bincount(tree.parent[level], high[level], n)
     for level in tree.generations[1:]:
         parent = tree.parent[level]
-        with np.errstate(invalid="ignore"):  # infinite without all of its children's
+        # infinite without all of its children's
+        with np.errstate(invalid="ignore"):
             beside = np.nan_to_num(total_high[parent] - high[level], nan=np.inf, posinf=np.inf)
         least, most = low[parent] - beside, high[parent] - (total_low[parent] - low[level])
         low[level], high[level] = np.maximum(low[level], least), np.minimum(high[level], most)

@@ -15,19 +15,23 @@ from adversary.census.spine.problem import Likelihood, Limits, Message, check_pr
 from adversary.census.spine.squares import two_passes
 from adversary.census.spine.tree import Tree
 
+# Share of mass that a trim may drop, at first.
 TAU = 1e-22
-"""Share of mass that a trim may drop, at first."""
+
+# The same where a message is made before the tilt in which it will be read is known.
 CHUNK_TAU = 1e-34
-"""The same where a message is made before the tilt in which it will be read is known."""
 TRIES = 3
 ROUGH = 1e-12
 """Mass that a subtree's message may lack before other limits, and then finer trims, are tried."""
+
+# Largest proven error of anything that is given as a number.
 TRUSTED = 1e-6
-"""Largest proven error of anything that is given as a number."""
+
+# In place of an infinite ledger.
 ENDLESS = 1e300
-"""In place of an infinite ledger."""
+
+# Standard deviations beyond which a noisy count is not explained by noise: it happens with probability 1e-197.
 NO_NOISE = 30.0
-"""Standard deviations beyond which a noisy count is not explained by noise: it happens with probability 1e-197."""
 NOTHING = np.zeros(0)
 
 
@@ -159,7 +163,8 @@ def _solve_layout(
             "windows of counts that were tried miss them"
         )
     within = prior.within if isinstance(prior, SharedRate) else None
-    if not possible:  # on the windows of messages that were made without what they now meet
+    # on the windows of messages that were made without what they now meet
+    if not possible:
         dropped = np.inf
     if not dropped <= TRUSTED:
         scale, mean, variance = np.nan, np.full_like(mean, np.nan), np.full_like(mean, np.nan)

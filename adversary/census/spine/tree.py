@@ -122,7 +122,8 @@ class Tree:
         start = int(self.index(name))
         blocks = [np.array([start], dtype=np.int64)]
         while blocks[-1].size:
-            first, last = blocks[-1][0], blocks[-1][-1]  # below one unit, a level is contiguous
+            # below one unit, a level is contiguous
+            first, last = blocks[-1][0], blocks[-1][-1]
             here = np.arange(self.first_child[first], self.first_child[last] + self.children[last], dtype=np.int64)
             blocks.append(here)
         return np.concatenate(blocks)

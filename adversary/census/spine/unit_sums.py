@@ -26,18 +26,22 @@ from adversary._core import Floats, Integers
 from adversary.census.spine.solution import Solution
 from adversary.census.spine.tree import Tree
 
+# Products of one unit up to which its children are combined directly.
 DIRECT = 3e7
-"""Products of one unit up to which its children are combined directly."""
+
+# Counts up to which a sum is worked out count by count.
 FEW = 100
-"""Counts up to which a sum is worked out count by count."""
 AT_ONCE = 1 << 21
 """Numbers of one convolution held at once."""
+
+# Units whose conditional characteristic functions are multiplied to bound that of a sum.
 FACTORS = 48
-"""Units whose conditional characteristic functions are multiplied to bound that of a sum."""
+
+# Frequencies that are worked out without looking for more of these.
 ENOUGH = 64
-"""Frequencies that are worked out without looking for more of these."""
+
+# Posterior probability of counts that such a bound may leave out, each side of each unit.
 UNLIKELY = 1e-19
-"""Posterior probability of counts that such a bound may leave out, each side of each unit."""
 EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -302,7 +306,8 @@ def characteristic_bound(
     -------
     bounds, and the probability of the counts y that were left out
     """
-    missed, factors = 0.0, np.ones((spared + 1, size // 2 + 1))  # the smallest ones, and the product of all others
+    # the smallest ones, and the product of all others
+    missed, factors = 0.0, np.ones((spared + 1, size // 2 + 1))
     mixed = mixed_units(tree, chosen)
     inner = {int(tree.parent[v]) for v in mixed if v != chosen.top}
     for used, v in enumerate(sorted(mixed - inner, key=lambda v: (-solution.variance[v], v))):
@@ -337,7 +342,8 @@ def _conditional_modulus(
     real = add_directly([*sums.values()], low, high).on(low, high - low + 1)
     p = unit_posterior(solution, v)
     weight = Counts(low, np.where(real > 0.0, p / np.where(real > 0.0, real, 1.0), 0.0))
-    for kind in kinds[2:]:  # the rest is known as well: y = x - rest
+    # the rest is known as well: y = x - rest
+    for kind in kinds[2:]:
         turned = Counts(-sums[kind].high, sums[kind].values[::-1])
         weight = add_directly([weight, turned], low - sums[kind].high, high)
     both = add_directly([sums[own], sums[other]], weight.low, weight.high)

@@ -99,7 +99,8 @@ def largest_household(
     >>> largest_household(frame, tables, population(frame, tables, people=True), "home").tolist()
     [2, 0]
     """
-    noise = DiscreteGaussian(1.0)  # of no consequence: the columns alone are read
+    # of no consequence: the columns alone are read
+    noise = DiscreteGaussian(1.0)
     published = [*tables, PublishedTable((column,), noise, f"household {column}")]
     homes = population(frame, published, **options | {"people": True})
     at = next(i for i, axis in enumerate(homes.axes) if any(bare(one) == bare(column) for one in axis.columns))

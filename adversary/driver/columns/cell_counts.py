@@ -17,14 +17,17 @@ from adversary.driver.columns.column_roles import Roles
 from adversary.driver.columns.file_column import FileColumn, KeyColumn, joint_codes, lies_in
 from adversary.driver.columns.text_numbers import NO_LIMIT
 
+# Finest cells that are held in memory.
 MOST_CELLS = 50_000_000
-"""Finest cells that are held in memory."""
+
+# Nats of evidence, log(1 + count) over the sums that agree, from which agreement of all others is no chance.
 CHANCE = 3.0
-"""Nats of evidence, log(1 + count) over the sums that agree, from which agreement of all others is no chance."""
+
+# Rows in which runs are looked for; one that is there has to agree in all.
 SAMPLE = 1000
-"""Rows in which runs are looked for; one that is there has to agree in all."""
+
+# Categories among which runs are gone over.
 MOST_RUNS = 400
-"""Categories among which runs are gone over."""
 
 
 @dataclass(frozen=True)

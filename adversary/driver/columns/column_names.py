@@ -17,6 +17,7 @@ def _register(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
+# Names of columns of places.
 PLACES = _register(
     "place places block blocks blkgrp blockgroup tract tracts county counties district districts state states "
     "country nation region regions municipality city town village ward parish province canton department departement "
@@ -29,17 +30,18 @@ PLACES = _register(
     "województwo okres kraj obec hospital clinic school plant "
     "bundeslaender statea countya tracta blkgrpa blocka placea"
 )
-"""Names of columns of places."""
+
+# Names of columns of codes, row numbers and periods.
 CODES = _register(
     "id ids uid code codes key year jahr berichtsjahr année annee año ano anno aar år jaar rok vuosi date datum month "
     "monat quarter quartal period periode nr index rank row serial schlüssel schluessel kennziffer"
 )
-"""Names of columns of codes, row numbers and periods."""
+
+# Names of columns of periods: people of several periods stand in a file several times.
 PERIODS = _register(
     "year years jahr berichtsjahr année annee año ano anno aar år jaar rok vuosi period periode date datum month monat "
     "quarter quartal stichtag"
 )
-"""Names of columns of periods: people of several periods stand in a file several times."""
 COUNTS = _register(
     "count counts n value freq freqs frequency anzahl persons people population pop estimate obsvalue wert fälle "
     "faelle häufigkeit haeufigkeit bevölkerung bevoelkerung personen einwohner effectif effectifs nombre personas "
@@ -47,6 +49,8 @@ COUNTS = _register(
     "osoby pocet počet cases residents inhabitants numberofpeople numberofpersons fk"
 )
 """Names of columns of counts."""
+
+# Names of features of people that are often written as numbers.
 FEATURES = _register(
     "age ages group alter alt âge edad età idade leeftijd ålder agegroup ageclass altersgruppe income "
     "einkommen revenu size "
@@ -54,24 +58,26 @@ FEATURES = _register(
     "religion education nationality citizenship occupation diagnosis dx status maritalstatus height "
     "children kinder"
 )
-"""Names of features of people that are often written as numbers."""
+
+# Names of columns of errors of estimates.
 ERRORS = _register("moe se cv stderr margin error rse lower upper summaryvalue summaryest summarymoe")
-"""Names of columns of errors of estimates."""
 SHARES = _register(
     "pct percent percentage share shares proportion rate ratio mean average median avg density prozent anteil anteile "
     "quote durchschnitt mittelwert dichte aland awater arealand areawater hectares km2 sqkm sqmi fläche flaeche "
     "superficie surface amount betrag price revenue taux moyenne pourcentage porcentaje tasa media andel andelen"
 )
 """Words in names of columns of shares, averages and areas."""
+
+# Names of columns of survey weights.
 WEIGHTS = _register(
     "weight weights gewicht gewichtung hochrechnungsfaktor peso pesos poids pondération ponderation wt pwgtp"
 )
-"""Names of columns of survey weights."""
+
+# Names of sums of categories.
 TOTALS = _register(
     "total totals totale totaal sum summe insgesamt gesamt zusammen ensemble suma razem yhteensä ialt celkem "
     "all alle both everyone everybody tous todos tutti"
 )
-"""Names of sums of categories."""
 _FILLERS = _register(
     "sexes ages persons people population count counts of and the races genders categories groups code codes id name "
     "names no nr key number fips row rows"
@@ -86,17 +92,20 @@ LEVELS = (
     {"country", "nation"},
 )
 """Places by size, the smallest first: a block is named within its tract."""
+
+# Digits of the places that a code of the United States Census Bureau begins with.
 CENSUS_CODES = {
     "block": 15, "group": 12, "blockgroup": 12, "tract": 11, "county": 5, "state": 2
 }  # fmt: skip
-"""Digits of the places that a code of the United States Census Bureau begins with."""
+
+# The column of places in files of NHGIS, where the codes of tracts are TRACTA, and so on.
 NHGIS = "GISJOIN"
-"""The column of places in files of NHGIS, where the codes of tracts are TRACTA, and so on."""
+
+# Places that are the whole file where no column is called so.
 WHOLE = _register(
     "all total everybody everyone whole wholefile file everywhere country nation national nationwide world state "
     "region county city town municipality province land bundesland kreis gesamt insgesamt ensemble pays país"
 )
-"""Places that are the whole file where no column is called so."""
 
 
 def folded(text: Any) -> str:

@@ -32,10 +32,11 @@ from adversary.driver.columns.column_names import (
 from adversary.driver.columns.file_column import FileColumn, duplicate, joint_codes, lies_in
 from adversary.driver.columns.text_numbers import NumberColumn, decimal_marks, first_words
 
+# Digits of a code: no count of people has as many.
 LONG_CODE = 10
-"""Digits of a code: no count of people has as many."""
+
+# A column of counts of NHGIS: the code of a table and three digits.
 _NHGIS_COUNT = re.compile(r"[A-Z0-9]*[A-Z][A-Z0-9]*E?\d{3}")
-"""A column of counts of NHGIS: the code of a table and three digits."""
 
 
 @dataclass(frozen=True)

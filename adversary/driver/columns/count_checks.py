@@ -24,12 +24,14 @@ from adversary.driver.columns.column_names import (
 from adversary.driver.columns.column_roles import Declared, Roles, Where
 from adversary.driver.columns.file_column import FileColumn, KeyColumn, duplicate, lies_in
 
+# A column with one number of this size in every row holds no counts.
 LARGE = 1000
-"""A column with one number of this size in every row holds no counts."""
+
+# Nats of evidence from which one number for each place is no chance.
 CHANCE = 3.0
-"""Nats of evidence from which one number for each place is no chance."""
+
+# Rows from which large numbers that rise from row to row are codes.
 STEPS = 4
-"""Rows from which large numbers that rise from row to row are codes."""
 _YEAR = re.compile(r"(?<!\d)(19|20)\d\d(?!\d)")
 
 

@@ -10,10 +10,11 @@ import numpy as np
 from adversary.driver.columns.column_names import LEVELS, PLACES, is_named, level_of, option
 from adversary.driver.columns.file_column import KeyColumn, joint_codes, lies_in
 
+# Nats of evidence from which two features of people are taken to nest: fewer rows may agree by chance.
 CHANCE = 12.0
-"""Nats of evidence from which two features of people are taken to nest: fewer rows may agree by chance."""
+
+# Places that lie in two others, up to this share, are taken for errors of the file.
 STRAY = 0.2
-"""Places that lie in two others, up to this share, are taken for errors of the file."""
 
 
 def place_names(

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 CELL = "cell"
 """The feature of a wide table whose categories are its columns of counts, unless a table names it."""
+
+# Suppressed cells: each count that they can have equally likely, or nobody in them.
 SUPPRESSED = ("draw", "leave out")
-"""Suppressed cells: each count that they can have equally likely, or nobody in them."""
 
 
 def population(

@@ -15,6 +15,7 @@ import numpy as np
 
 from adversary._core import Integers
 
+# Entries, in lower case, that stand in place of a count.
 MARKS = frozenset(
     (
         "",
@@ -49,11 +50,12 @@ MARKS = frozenset(
         ],
     )
 )
-"""Entries, in lower case, that stand in place of a count."""
+
+# Beyond it doubles do not hold every whole number.
 LARGEST = 2**53
-"""Beyond it doubles do not hold every whole number."""
+
+# The largest count of an entry that says nothing of it.
 NO_LIMIT = -1
-"""The largest count of an entry that says nothing of it."""
 _SPACES = " \u00a0\u2007\u2009\u202f'’"
 _BELOW = re.compile(r"(?P<sign><=|≤|<|under|below|less than|unter)\s*(?P<limit>\d{1,6})", re.IGNORECASE)
 _NUMBER = re.compile(

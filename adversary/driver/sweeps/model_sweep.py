@@ -45,8 +45,9 @@ if TYPE_CHECKING:
     from adversary.models.importance import Likeness, PooledDraws, SharedModel, WeighedPrior
 
 Place = tuple[int, ...]
+
+# Draws of each prior of a sweep, at least.
 FEWEST = 1000
-"""Draws of each prior of a sweep, at least."""
 WEIGHED = "draws of all priors of the sweep, weighed by each prior and release"
 
 

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from adversary._core import Floats, check_non_negative, check_probability, over_labels
 
+# Rounding allowed in a product that must not fall below one.
 SLACK = 1e-12
-"""Rounding allowed in a product that must not fall below one."""
 
 
 def prior_odds(prior: ArrayLike) -> Any:

@@ -19,8 +19,8 @@ from adversary.privacy.decisions.targets import as_labelled
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import PrivacyLoss, check_guarantee
 
+# Default grid of levels and recalls: Chebyshev points of [0, 1], dense at both ends, where curves are steep.
 CURVE = 0.5 - 0.5 * np.cos(np.pi * np.linspace(0.0, 1.0, 401))
-"""Default grid of levels and recalls: Chebyshev points of [0, 1], dense at both ends, where curves are steep."""
 # Twice as fine in either half as needed: every second point is the coarse grid of Richardson's extrapolation.
 _FINE = 0.5 - 0.5 * np.cos(np.pi * np.linspace(0.0, 1.0, 2049))
 

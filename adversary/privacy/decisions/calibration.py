@@ -21,8 +21,8 @@ from adversary.privacy.definitions import ApproximateDP, GaussianDP, PureDP, che
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import GaussianLoss
 
+# Relative rounding: a target this little below the smallest attainable risk counts as attainable.
 SLACK = 1e-12
-"""Relative rounding: a target this little below the smallest attainable risk counts as attainable."""
 
 
 def gaussian_mu(epsilon: ArrayLike, delta: ArrayLike, method: str = "exact") -> Any:

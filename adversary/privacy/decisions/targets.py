@@ -34,8 +34,8 @@ from adversary.privacy.decisions.auxiliary import prior_odds
 from adversary.privacy.decisions.calibration import SLACK, NoiseFamily, noise_family
 from adversary.privacy.guarantee import Guarantee
 
+# Status of a lower bound of 0 from an attack with reversed decisions: "in" is more frequent if the target is out.
 REVERSED = "reversed: they separate the other way round"
-"""Status of a lower bound of 0 from an attack with reversed decisions: "in" is more frequent if the target is out."""
 
 
 class Target(float):

@@ -30,8 +30,8 @@ from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss
 from adversary.privacy.profiles import delta_at_negative, loss_bound_from_profile, tolerated
 
+# Renyi orders at which a loss is compared with the definition.
 ORDERS = 1.0 + np.geomspace(1e-4, 1e5, 200)
-"""Renyi orders at which a loss is compared with the definition."""
 
 
 @dataclass(frozen=True)

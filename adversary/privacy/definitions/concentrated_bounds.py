@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from adversary._core import SMALLEST, Floats, check_non_negative, check_probability, scalar_or_array, solve_decreasing
 from adversary.privacy.definitions.conversions import check_delta, probabilistic_epsilon
 
+# Orders minus one at which log moments of a loss are computed; neighbours differ by 7 %.
 _ORDERS = np.geomspace(1e-6, 1e6, 401)
-"""Orders minus one at which log moments of a loss are computed; neighbours differ by 7 %."""
 
 
 def pure_rho(epsilon: float) -> float:

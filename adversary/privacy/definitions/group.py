@@ -20,8 +20,8 @@ from adversary.privacy.guarantee import Guarantee, group_of
 from adversary.privacy.losses import Attained, LatticeLoss, PrivacyLoss
 from adversary.privacy.profiles import tolerated
 
+# Largest group whose iterated trade-off is listed segment by segment.
 MOST_STEPS = 1_000_000
-"""Largest group whose iterated trade-off is listed segment by segment."""
 
 
 @dataclass(frozen=True)

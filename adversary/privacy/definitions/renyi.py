@@ -96,19 +96,19 @@ class MomentBound(Guarantee):
         return odds.reshape(probability.shape)
 
 
+# Initial grid of log odds of levels, refined by `smallest`.
 _ODDS = np.concatenate([-np.geomspace(700.0, 1e-3, 30), [0.0], np.geomspace(1e-3, 700.0, 30)])
-"""Initial grid of log odds of levels, refined by `smallest`."""
 
 # power - level is of the order of sqrt(gamma), 1e-140 here; gamma / order^2 is still positive in double precision.
+# Smallest gamma used; smaller ones are replaced by this one, which overstates the risk.
 _LEAST_GAMMA = 1e-280
-"""Smallest gamma used; smaller ones are replaced by this one, which overstates the risk."""
 
 # Divergences increase with the order, so a bound at a higher order holds at this one. Losses grow by log(1/level)/1e16.
+# Largest order used; higher ones are replaced by this one.
 _LARGEST_ORDER = 1e16
-"""Largest order used; higher ones are replaced by this one."""
 
+# Levels computed at a time: memory is proportional to the levels times the orders.
 _ROWS = 4096
-"""Levels computed at a time: memory is proportional to the levels times the orders."""
 
 
 @dataclass(frozen=True)

@@ -14,21 +14,22 @@ from scipy.special import log_expit, log_ndtr, ndtri_exp
 
 from adversary._core import Floats
 
+# Log odds from which on a power counts as one.
 FARTHEST = 800.0
-"""Log odds from which on a power counts as one."""
 
 _FIRST_GAP = 1e-6
+
+# Orders are 1 + gap; at this gap the divergence equals its limit, Kullback-Leibler, up to rounding.
 _LIMIT_GAP = 1e-15
-"""Orders are 1 + gap; at this gap the divergence equals its limit, Kullback-Leibler, up to rounding."""
 
 _ZOOM = np.linspace(-1.0, 1.0, 17)
 
+# Number of points evaluated per call for few levels; beyond it arithmetic costs more than the calls it saves.
 _AT_ONCE = 160
-"""Number of points evaluated per call for few levels; beyond it arithmetic costs more than the calls it saves."""
 
+# Range of rho, which is clipped to it. Below, power - level is less than 1e-15; above, every level that is positive
+# in double precision has power 1.
 _LEAST_RHO, _MOST_RHO = 1e-30, 1e300
-"""Range of rho, which is clipped to it. Below, power - level is less than 1e-15; above, every level that is positive in
-double precision has power 1."""
 
 
 def log_odds_of_one_order(log_level: Floats, log_rest: Floats, gap: Floats, gamma: Floats) -> Floats:

@@ -31,11 +31,11 @@ READINGS = ("worst", "literal")
 """Readings of the definition; guarantees need `worst`."""
 
 # All pairs of 5,000 databases take 100 MB.
+# Largest number of databases that are compared pair by pair.
 LARGEST_LIST = 5_000
-"""Largest number of databases that are compared pair by pair."""
 
+# Probability that a coupling may leave unassigned, for rounding in the two distributions.
 UNCOUPLED = 1e-9
-"""Probability that a coupling may leave unassigned, for rounding in the two distributions."""
 
 
 def semi_adjacency(margins: Sequence[ArrayLike], reading: str = "worst") -> int:

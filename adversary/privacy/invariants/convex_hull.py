@@ -15,11 +15,11 @@ import numpy as np
 
 from adversary._core import Floats
 
+# Largest dimension for which facets are computed: a 4 x 4 table, of rank 9, has hundreds of thousands of facets.
 MOST_RANK = 8
-"""Largest dimension for which facets are computed: a 4 x 4 table, of rank 9, has hundreds of thousands of facets."""
 
+# Largest number of quadrature nodes on one simplex.
 _POINTS = 4000
-"""Largest number of quadrature nodes on one simplex."""
 
 
 @dataclass(frozen=True, eq=False)

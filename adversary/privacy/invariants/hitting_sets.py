@@ -17,11 +17,11 @@ from adversary._core import Integers
 
 Group = frozenset[int]
 
+# Largest number of sets for which arrangements are searched; counting arguments bound the result for more.
 MOST_SETS = 6
-"""Largest number of sets for which arrangements are searched; counting arguments bound the result for more."""
 
+# Limit on cases times groups of sets in one search: 500 cases for 5 sets; at most seconds for 6.
 MOST_WORK = 16_000
-"""Limit on cases times groups of sets in one search: 500 cases for 5 sets; at most seconds for 6."""
 
 
 def hardest_cover(sizes: Sequence[int], points: int) -> tuple[int, int]:

@@ -22,8 +22,8 @@ from adversary.privacy.invariants.two_way_tables import sensitivity_space
 if TYPE_CHECKING:
     import xarray as xr
 
+# Orders p of the l_p norms in which sensitivities are reported.
 ORDERS = (1.0, 2.0, float("inf"))
-"""Orders p of the l_p norms in which sensitivities are reported."""
 
 # Range and step of the trapezium rule in log z; below z = _SERIES 1 - E exp(-z^2 x^2) would cancel.
 _LOG_Z = np.arange(-30.0, 42.0, 0.05)

@@ -20,15 +20,15 @@ from numpy.typing import ArrayLike
 from adversary._core import Floats, Integers, check_number, one_number
 from adversary.privacy.invariants.convex_hull import Hull
 
+# Largest number of entries in the list of changes of a table, 160 MB.
 MOST_ENTRIES = 20_000_000
-"""Largest number of entries in the list of changes of a table, 160 MB."""
 
+# Distance from the span, relative to the vector or to 1, within which a vector counts as on it.
 _SNAP = 1e-9
-"""Distance from the span, relative to the vector or to 1, within which a vector counts as on it."""
 
 
+# Further tolerance, relative to the numbers whose difference the vector is.
 _ROUNDING = 1e-14
-"""Further tolerance, relative to the numbers whose difference the vector is."""
 
 
 class Sensitivities(ABC):

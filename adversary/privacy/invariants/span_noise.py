@@ -23,8 +23,8 @@ from adversary.privacy.definitions import GaussianDP, NoPrivacy, PureDP
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.invariants.sensitivities import Sensitivities
 
+# Number of proposals per batch of the rejection sampler.
 _PROPOSALS = 1 << 14
-"""Number of proposals per batch of the rejection sampler."""
 
 
 class VectorNoise(ABC):

@@ -25,13 +25,13 @@ from adversary._core import (
 from adversary.privacy.losses.loss import Expectation, PrivacyLoss
 from adversary.privacy.profiles import delta_at_negative
 
+# Length in nats of a quadrature panel of 200 points; exact to 1e-18 for functions with poles pi from the real line,
+# such as the posterior.
 _PANEL = 60.0
-"""Length in nats of a quadrature panel of 200 points; exact to 1e-18 for functions with poles pi from the real line,
-such as the posterior."""
 
 # The density of losses is proportional to exp(-z / 2), and exp(-1490 / 2) is the smallest double.
+# Depth in nats below the largest Laplace loss at which its density underflows.
 _DEEPEST = 1490.0
-"""Depth in nats below the largest Laplace loss at which its density underflows."""
 
 
 @lru_cache(maxsize=1)
@@ -42,12 +42,14 @@ def _legendre() -> tuple[Floats, Floats]:
 
 _LEGENDRE_8 = leggauss(8)
 
+# Largest number of Laplace losses summed by splines; largest log of a factor of the sum, to stay in double range.
 MOST_SPLINES, _HEAVIEST = 200, 600.0
-"""Largest number of Laplace losses summed by splines; largest log of a factor of the sum, to stay in double range."""
+
+# Omitted probability of more losses between their ends; relative rounding error of the mass from a knot on.
 _LEFT_OUT, _ROOM = 1e-30, 1e-12
-"""Omitted probability of more losses between their ends; relative rounding error of the mass from a knot on."""
+
+# Standard deviations beyond which the normal density underflows to 0.
 _END = 40.0
-"""Standard deviations beyond which the normal density underflows to 0."""
 
 
 @dataclass(frozen=True)

@@ -39,11 +39,11 @@ from adversary.privacy.losses.grid_rounding import (
 from adversary.privacy.losses.lattice import LatticeLoss, merge_atoms
 from adversary.privacy.losses.loss import PrivacyLoss
 
+# Largest number of losses that are rounded to the grid in one direction, where errors add up.
 FEW = 1_000
-"""Largest number of losses that are rounded to the grid in one direction, where errors add up."""
 
+# Profile below which splines are too inaccurate and the grid is used.
 SEEN = 1e-20
-"""Profile below which splines are too inaccurate and the grid is used."""
 
 DIGITS = 1e-10
 """Tolerance for rounding in the sum of all masses; certified bounds are widened by it."""

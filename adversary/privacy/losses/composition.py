@@ -27,11 +27,11 @@ from adversary.privacy.losses.loss import PrivacyLoss, way_to_loss
 from adversary.privacy.losses.mixed import MixedLoss
 from adversary.privacy.losses.repetition import FEWER, MANY, RepeatedLoss
 
+# Largest rho of a contour sum, which takes too long beyond; such releases give practically no guarantee.
 MOST_RHO = 1e9
-"""Largest rho of a contour sum, which takes too long beyond; such releases give practically no guarantee."""
 
+# Largest number of atoms of a lattice that is mixed exactly with a loss of another kind.
 MIXED_ATOMS = 2_000
-"""Largest number of atoms of a lattice that is mixed exactly with a loss of another kind."""
 
 
 def compose_losses(parts: Sequence[PrivacyLoss]) -> PrivacyLoss:

@@ -27,8 +27,8 @@ from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.privacy.losses.loss import Expectation, PrivacyLoss, Route
 from adversary.privacy.profiles import area_under
 
+# Largest number of lattice points used as nodes of an expectation.
 LISTED_POINTS = 20_000
-"""Largest number of lattice points used as nodes of an expectation."""
 
 _DIGITS = 2.3e-16
 

@@ -118,8 +118,8 @@ def _smallest_threshold(tail: Callable[[Floats], Floats], allowed: Floats) -> Fl
     return np.where(beyond, np.inf, np.where(before, -np.inf, high))
 
 
+# Nats: losses below minus this have a probability that underflows.
 FARTHEST = 800.0
-"""Nats: losses below minus this have a probability that underflows."""
 MOST = 2**40
 """Largest sample size that is searched."""
 

@@ -46,19 +46,19 @@ from adversary.privacy.losses.loss import Expectation, PrivacyLoss, Route
 from adversary.privacy.losses.mixed import MixedLoss
 from adversary.privacy.profiles import area_under
 
+# Largest number of pairs of atoms in a listed product.
 LISTED_ATOMS = 500_000
-"""Largest number of pairs of atoms in a listed product."""
 
+# Largest number of multiplications in the convolution of one family.
 SUMMED = 2e7
-"""Largest number of multiplications in the convolution of one family."""
 
+# Largest number of atoms of a lattice that is mixed with other families, if there is no common lattice.
 MIXED_ATOMS = 4_000
-"""Largest number of atoms of a lattice that is mixed with other families, if there is no common lattice."""
 
 # Noise with v >= 100 is nonzero with probability 1e-21. Its few losses would stretch the period of a contour sum, and
 # with it the number of nodes, beyond all limits.
+# v = 1 / sigma^2 from which on losses are listed and mixed with the others.
 SHARP = 100.0
-"""v = 1 / sigma^2 from which on losses are listed and mixed with the others."""
 
 # exp(-745) is the smallest double.
 _LISTED_NATS = 745.0

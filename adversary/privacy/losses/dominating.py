@@ -21,14 +21,15 @@ from adversary.privacy.losses.lattice import MARGIN, LatticeLoss, merge_atoms
 from adversary.privacy.losses.loss import Expectation, PrivacyLoss, Route
 from adversary.privacy.profiles import area_under, level_from_profile
 
+# Tolerance within which masses add up to one.
 _WHOLE = 1e-12
-"""Tolerance within which masses add up to one."""
 
+# Relative difference within which profiles are equal.
 TIED = 1e-13
-"""Relative difference within which profiles are equal."""
 _DIGITS = 3e-16
+
+# Number of values, pairs times arguments, that are computed at a time.
 _AT_ONCE = 2**18
-"""Number of values, pairs times arguments, that are computed at a time."""
 
 
 def lattice_above(guarantee: Guarantee, nodes: Floats) -> LatticeLoss:

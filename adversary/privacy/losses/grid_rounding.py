@@ -26,30 +26,26 @@ from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.privacy.losses.loss import Expectation, PrivacyLoss, Route
 from adversary.privacy.profiles import epsilon_from_profile
 
+# Number of bins of the common grid, and largest multiple of a step on which a loss is placed exactly.
 GRID_BINS = 2**14
-"""Number of bins of the common grid, and largest multiple of a step on which a loss is placed exactly."""
-
+# Largest number of pairs of atoms in the product of two lattices.
 MAX_ATOMS = 3_000_000
-"""Largest number of pairs of atoms in the product of two lattices."""
-
+# Number of grid points on each side of 0 that are all used; farther out, where losses are rare, they are sparser.
 DENSE = 8192
-"""Number of grid points on each side of 0 that are all used; farther out, where losses are rare, they are sparser."""
-
+# Relative distance within which a loss counts as a grid point.
 ON_GRID = 1e-13
-"""Relative distance within which a loss counts as a grid point."""
-
+# Bins per standard deviation of one part, if the sum then has at most `MOST_GRID_BINS` bins.
 PER_DEVIATION = 32
-"""Bins per standard deviation of one part, if the sum then has at most `MOST_GRID_BINS` bins."""
 
 MOST_GRID_BINS = 2**17
 
 LEFT_OUT = 1e-24
 """Mass of a sum beyond the ends of its parts."""
 
+# Number of grid points at the lower end of a distribution among which the last masses may be divided.
 LAST_PLACES = 16
-"""Number of grid points at the lower end of a distribution among which the last masses may be divided."""
+# Relative difference of two tails below which it is dominated by rounding; rounding error of a remaining mass.
 LOST, ROOM = 1e-9, 1e-14
-"""Relative difference of two tails below which it is dominated by rounding; rounding error of a remaining mass."""
 
 
 class RoundedLoss(PrivacyLoss):
@@ -228,7 +224,8 @@ def _cells(loss: PrivacyLoss, places: Integers, step: float) -> tuple[Floats, Fl
     with np.errstate(divide="ignore"):
         losses = np.log(cells[0][inside]) - np.log(cells[1][inside])
     edges = nodes[:-1][inside], nodes[1:][inside]
-    losses = np.clip(losses, edges[0], edges[1])  # the mean loss of a cell lies within it, up to rounding
+    # the mean loss of a cell lies within it, up to rounding
+    losses = np.clip(losses, edges[0], edges[1])
     at, centre = int(np.searchsorted(losses, 0.0)), int(np.searchsorted(nodes, 0.0))
     # Mass at a loss of exactly 0, which lies in neither tail.
     nothing = max(1.0 - float(p[centre]) - float(below_p[centre]) - ROOM, 0.0)
@@ -274,7 +271,8 @@ def _walk_down(x: Floats, mass: Floats, step: float) -> tuple[Integers, Floats]:
         short = excess > 0.0
     for back in range(2, min(LAST_PLACES, len(places)) + 1) if short else ():
         first, rest = starts[-back]
-        if at[first] - at[-1] > 2 * LAST_PLACES:  # single losses far apart must not be merged
+        # single losses far apart must not be merged
+        if at[first] - at[-1] > 2 * LAST_PLACES:
             break
         if shared := _shared(x[::-1][first:], np.append(rest, mass[::-1][first + 1 :]), step):
             places[-back:], masses[-back:] = shared
@@ -380,7 +378,8 @@ def edges_of(loss: PrivacyLoss, mass: float = 1e-24) -> tuple[float, float]:
 
     def last_live(side: PrivacyLoss) -> float:
         infinite, place = side.tail(np.inf)[0], 0
-        for stride in (100, 1):  # coarse, then fine: tails may be slow to compute
+        # coarse, then fine: tails may be slow to compute
+        for stride in (100, 1):
             some = t[place::stride][:100]
             p, q = (as_array(tail) for tail in side.tail(some))
             live = np.flatnonzero(np.maximum(p - infinite, q) > mass)

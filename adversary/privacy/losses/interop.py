@@ -18,8 +18,9 @@ from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.privacy.losses.loss import PrivacyLoss
 
 DIRECTIONS = ("remove", "add")
+
+# Value of a profile at which its nodes end; they also end where the profile becomes constant.
 LEFT = 1e-18
-"""Value of a profile at which its nodes end; they also end where the profile becomes constant."""
 FARTHEST = 700.0
 
 

@@ -29,23 +29,23 @@ from adversary._core import (
 from adversary.privacy.losses.derived_answers import Bracket
 from adversary.privacy.losses.loss import Expectation, PrivacyLoss, Route
 
+# Tolerance for the sum of probabilities; within it they are rescaled to one.
 SUM_TOLERANCE = 1e-9
-"""Tolerance for the sum of probabilities; within it they are rescaled to one."""
 
 
+# Relative margin of certified bounds, for rounding in masses given as logarithms in double precision.
 MARGIN = 5e-13
-"""Relative margin of certified bounds, for rounding in masses given as logarithms in double precision."""
 
 
 _DIGITS = 3e-16
 
+# Relative distance, to 1 + |loss|, within which losses are merged; for losses below 1, relative to their own size.
 MERGED = 3e-14
-"""Relative distance, to 1 + |loss|, within which losses are merged; for losses below 1, relative to their own size."""
 
 _NEGLIGIBLE = -745.0
 
+# Losses, log masses under P, log masses under Q.
 Atoms = tuple[Floats, Floats, Floats]
-"""Losses, log masses under P, log masses under Q."""
 
 
 FAR = 11_000.0

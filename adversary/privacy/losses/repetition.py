@@ -23,15 +23,16 @@ from adversary.privacy.losses.grid_rounding import RoundedLoss, add_masses, edge
 from adversary.privacy.losses.lattice import LatticeLoss, either, merge_atoms, repeat_product
 from adversary.privacy.losses.loss import PrivacyLoss
 
+# Number of releases from which a loss without a formula is composed on a growing grid.
 MANY = 2**18
-"""Number of releases from which a loss without a formula is composed on a growing grid."""
 
+# Number of releases from which the lower bound is computed.
 FEWER = 2**16
-"""Number of releases from which the lower bound is computed."""
 
 _BINS = 4096
+
+# Mass at the upper end that is moved to infinite loss; mass at the lower end that is moved up to a larger loss.
 _TOP, _BOTTOM = 1e-290, 1e-25
-"""Mass at the upper end that is moved to infinite loss; mass at the lower end that is moved up to a larger loss."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,8 +37,8 @@ SCHEMES = ("poisson", "without replacement")
 # Above 30 nats, log(1 + (e^x - 1) / q) = x - log(q) with an error below 1e-13.
 _LARGE = 30.0
 
+# Largest order of a moment computed by the binomial theorem.
 MOST_TERMS = 4096.0
-"""Largest order of a moment computed by the binomial theorem."""
 
 
 def sampled_loss(loss: PrivacyLoss, rate: float, scheme: str = "poisson") -> PrivacyLoss:

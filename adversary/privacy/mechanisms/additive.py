@@ -32,8 +32,9 @@ from adversary.privacy.mechanisms.mechanism import Mechanism, listable
 
 # exp(-745) is the smallest double.
 _LOSS_NATS = 745.0
+
+# Number of slices of [0, 1] in the index that speeds up the inversion of a cumulative table.
 _SLICES = 4096
-"""Number of slices of [0, 1] in the index that speeds up the inversion of a cumulative table."""
 
 
 class Additive(Mechanism):

@@ -41,11 +41,10 @@ from adversary.privacy.mechanisms.additive import IntegerNoise, Summed, summed_r
 from adversary.privacy.mechanisms.calibrated import Calibrated, checked_change
 from adversary.privacy.mechanisms.mechanism import Mechanism, root_of
 
+# Relative error up to which a sum of discrete Gaussians is treated as one discrete Gaussian.
+#
+# For d summands the error is 2 d exp(-pi^2 (1 - 1/d) / rho), from the first terms of the two Poisson summations.
 REVIVAL = 1e-15
-"""Relative error up to which a sum of discrete Gaussians is treated as one discrete Gaussian.
-
-For d summands the error is 2 d exp(-pi^2 (1 - 1/d) / rho), from the first terms of the two Poisson summations.
-"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

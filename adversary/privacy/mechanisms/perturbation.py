@@ -34,12 +34,15 @@ from adversary.privacy.mechanisms.mechanism import Mechanism, root_of
 
 MOST_BASE = 1000
 _ROUNDS = 40
+
+# Nats: exp(700) is close to the largest double.
 _LARGEST = 700.0
-"""Nats: exp(700) is close to the largest double."""
+
+# Distance in nats within which two losses are merged: masses between closer ones are dominated by rounding.
 _ROUNDING = 1e-9
-"""Distance in nats within which two losses are merged: masses between closer ones are dominated by rounding."""
+
+# Smallest number of losses at which the pairs of a table are compared; largest number of terms summed for it.
 _FEWEST_NODES, _MOST_STEPS = 256, 50_000_000
-"""Smallest number of losses at which the pairs of a table are compared; largest number of terms summed for it."""
 
 
 class TabledReleases(Mechanism):

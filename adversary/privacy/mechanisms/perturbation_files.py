@@ -31,13 +31,15 @@ from adversary._core import (
     whole_labels,
 )
 
+# Last row of a p-table of the ONS, and its period: counts c above it use row (c - 1) mod 250 + 501
+# (`create_perturbed_table`).
 LAST_PCV, REPEATED = 750, 250
-"""Last row of a p-table of the ONS, and its period: counts c above it use row (c - 1) mod 250 + 501
-(`create_perturbed_table`)."""
+
+# Mean perturbation, in people, above which an interpretation of the columns is rejected.
 BIASED = 0.5
-"""Mean perturbation, in people, above which an interpretation of the columns is rejected."""
+
+# Largest mean perturbation, in people, of columns that are perturbations from 0 on.
 UNMOVED = 0.05
-"""Largest mean perturbation, in people, of columns that are perturbations from 0 on."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 _WHOLE = re.compile(r"[+-]?\d+")
 

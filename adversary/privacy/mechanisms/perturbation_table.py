@@ -32,14 +32,16 @@ from adversary.privacy.mechanisms.mechanism import MOST_VALUES, Mechanism
 from adversary.privacy.mechanisms.perturbation import PerturbedCount, worst_loss
 from adversary.privacy.mechanisms.perturbation_files import labelled_matrix, labelled_rows, read_layout
 
+# Mean perturbation, in people, above which a table is probably misread: offices use unbiased tables.
 NEAR_ZERO = 0.05
-"""Mean perturbation, in people, above which a table is probably misread: offices use unbiased tables."""
 ENDS = ("redrawn", "truncated", "reflected")
 """Methods that restrict noise to a range."""
+
+# Limits of Newton's method for maximum entropy; the tolerance of moments is relative to the largest perturbation.
 _NEWTON_STEPS, _ENTROPY_TOLERANCE = 200, 1e-14
-"""Limits of Newton's method for maximum entropy; the tolerance of moments is relative to the largest perturbation."""
+
+# Tolerance for the sum of the printed probabilities of a row; within it they are rescaled to one.
 TABLE_SUM = 1e-6
-"""Tolerance for the sum of the printed probabilities of a row; within it they are rescaled to one."""
 
 
 @dataclass(frozen=True, slots=True)

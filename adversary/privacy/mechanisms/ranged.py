@@ -34,12 +34,13 @@ from adversary.privacy.mechanisms.mechanism import Mechanism
 from adversary.privacy.mechanisms.perturbation_table import ENDS
 from adversary.privacy.mechanisms.ranged_loss import NODES, WEIGHTS, RangedLoss, folded
 
+# Largest range; all values in it are compared.
 MOST_RANGE = 3_000
-"""Largest range; all values in it are compared."""
 
 _HALVINGS = 64
+
+# Smallest double above an end at 0.
 _FIRST = 5e-324
-"""Smallest double above an end at 0."""
 
 
 @dataclass(frozen=True, slots=True)

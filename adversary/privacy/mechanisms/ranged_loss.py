@@ -19,13 +19,16 @@ from adversary.privacy.mechanisms.additive import log_mass
 
 NODES, WEIGHTS = leggauss(32)
 _PANELS = 400
+
+# Images of a folded Gaussian, shifted by multiples of twice the range and mirrored (sign -1), that matter in double
+# precision if sigma is at most a third of the range.
 _IMAGES, _SIDES = np.array([0.0, 0.0, 1.0, 1.0, -1.0, -1.0, 2.0]), np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, -1.0])
-"""Images of a folded Gaussian, shifted by multiples of twice the range and mirrored (sign -1), that matter in double
-precision if sigma is at most a third of the range."""
+
+# Multiples of twice the range of the intervals that fold onto releases beyond a point.
 _GAPS = np.array([-2.0, -1.0, 0.0, 1.0])
-"""Multiples of twice the range of the intervals that fold onto releases beyond a point."""
+
+# Frequencies of the cosine series of a wider Gaussian.
 _WAVES = np.arange(1.0, 16.0)
-"""Frequencies of the cosine series of a wider Gaussian."""
 _SECANTS, _TABLED = 4, 2049
 
 

@@ -32,8 +32,9 @@ from adversary.privacy.mechanisms.calibrated import Calibrated, Exact, checked_c
 from adversary.privacy.mechanisms.mechanism import MOST_VALUES, Mechanism, root_of
 
 _LOG_HALF = -math.log(2.0)
+
+# Lower limit of the optimal share, which underflows for very little noise.
 _LEAST_SHARE = float(np.finfo(np.float64).tiny)
-"""Lower limit of the optimal share, which underflows for very little noise."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -32,8 +32,8 @@ from adversary.privacy.mechanisms.local_reports import LocalReport
 from adversary.privacy.mechanisms.mechanism import Mechanism, root_of
 from adversary.privacy.mechanisms.perturbation import TabledReleases, sums_from_either_end
 
+# Largest number of pairs of likelihood ratios in the convolution of bits.
 MOST_PAIRS = 4_000_000
-"""Largest number of pairs of likelihood ratios in the convolution of bits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,16 +29,18 @@ from adversary.report.kit import (
 )
 
 TITLE = "Real releases, each audited"
+
+# Records, at most, that each have a table of their bounds; of more there is one table.
 FEW = 3
-"""Records, at most, that each have a table of their bounds; of more there is one table."""
 EVERY_BOUND = "Every bound"
 NEIGHBOURS = {"unbounded": "added or removed", "bounded": "replaced", "": "neighbors not stated"}
 SOURCES = {
     "primary": "documents of the publisher", "registry": "the deployments registry",
     "none": "nobody has published the parameters",
 }  # fmt: skip
+
+# Why a release has no bound: by whether one of its sources is `none`.
 NO_BOUND = {True: "Nobody has published its parameters", False: "The sources seen state no guarantee for it"}
-"""Why a release has no bound: by whether one of its sources is `none`."""
 CAPTION = (
     "Each row is one release. Bar: the most that a belief of {prior} can become, of any adversary whose beliefs about "
     "everybody else do not depend on the person{failing}. Tick: the same if a unit is replaced by another rather than "

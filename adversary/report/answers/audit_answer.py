@@ -24,8 +24,9 @@ from adversary.report.files import Scenario
 from adversary.report.kit import LEFT_OUT, Summary, audit_words, left_out, profile_verdict
 
 _BESIDE = [name for key, one in GROUPS.items() for name in ((key,) if one.listed is None else one.listed)]
+
+# Groups whose numbers JSON lists, and those of the sensitivity analysis.
 LISTED = ("risk", "bound", *_BESIDE, "profile", "diagnostics")
-"""Groups whose numbers JSON lists, and those of the sensitivity analysis."""
 RANK = ("holds", "exceeded", "unreliable", "violated")
 
 
@@ -127,8 +128,8 @@ def _violations(scenario: Scenario, tree: xr.DataTree) -> list[str]:
     ]
 
 
+# Budgets beyond so many times the guaranteed one are not looked for.
 LARGEST_FACTOR = 2.0**40
-"""Budgets beyond so many times the guaranteed one are not looked for."""
 
 
 def _spent(guarantee: Guarantee, loss: Guarantee) -> str:
@@ -141,7 +142,8 @@ def _spent(guarantee: Guarantee, loss: Guarantee) -> str:
                 return f"it allows {_budget(guarantee)}, and the noise satisfies no such guarantee"
     except TypeError:  # a definition without a budget
         return f"it allows {_budget(guarantee)}, and the privacy loss of the noise exceeds it"
-    while high > (1.0 + 1e-10) * low:  # closer than the tolerance of `is_satisfied_by`: epsilon 2 is not written 2.001
+    # closer than the tolerance of `is_satisfied_by`: epsilon 2 is not written 2.001
+    while high > (1.0 + 1e-10) * low:
         middle = float(np.sqrt(low * high))
         low, high = (low, middle) if guarantee.scaled(middle).is_satisfied_by(loss) else (middle, high)
     spent = _budget(guarantee.scaled(high), partial(format_bound, upper=True))

@@ -44,8 +44,8 @@ from adversary.report.words import unit_notes
 
 PRIORS = (0.01, 0.1, 0.5)
 LEVELS = (0.01, 0.05, 0.1)
+# What is shown where nothing is asked for.
 DELTAS = (1e-6, 1e-10)
-"""What is shown where nothing is asked for."""
 SIDES = ["lower", "upper"]
 
 

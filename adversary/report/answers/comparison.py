@@ -30,6 +30,7 @@ from adversary.report.kit import (
 from adversary.report.kit.audit_words import definition_words, group, joined
 from adversary.report.sections import method_sections, result_sections
 
+# Of the table: risk, bound and error of each plan, the truths and adversaries of one above the other.
 COLUMNS = {
     "truth": Column("truth"),
     "adversary": Column("adversary"),
@@ -43,9 +44,9 @@ COLUMNS = {
     "deviation": Column("error (people)", "number"),
     "status": Column("guarantee", "status"),
 }
-"""Of the table: risk, bound and error of each plan, the truths and adversaries of one above the other."""
+
+# Letters of a title that names a plan in a table.
 LONGEST = 30
-"""Letters of a title that names a plan in a table."""
 type Audits = Mapping[str, tuple[Scenario, xr.DataTree]]
 
 

@@ -32,14 +32,14 @@ from adversary.report.files import ProfileFile, Utility
 from adversary.report.kit import Card, Column, Document, Figure, Section, Summary, attempt, guarded_document, tabulate
 from adversary.report.words import coverage
 
+# Numbers of releases of a curve, at most.
 STEPS = 8
-"""Numbers of releases of a curve, at most."""
+# Forms that differ for a single release.
 ONCE = tuple(form for form in budget.FORMS if form[1] == "exact")
-"""Forms that differ for a single release."""
+# Definitions and noises beside epsilon where there are several profiles.
 SHORT = ("approximate DP", "zCDP", "Gaussian DP", "discrete gaussian")
-"""Definitions and noises beside epsilon where there are several profiles."""
+# Relative difference within which what is reached and what is tolerated are equal: they were solved for.
 SAME = 1e-9
-"""Relative difference within which what is reached and what is tolerated are equal: they were solved for."""
 STATUS = {"unattainable": "none above 0", "unconstrained": "unlimited"}
 """In the place of a parameter that there is not."""
 COVERED = {"any": "anything that is published", "count": "one published count of the people in S"}

@@ -40,16 +40,18 @@ from adversary.report.sections import descriptions
 from adversary.report.words import ALSO, AUDIENCES, OF_GUARANTEES, TOPICS, explain, is_usual, unit_notes
 
 EVERYONE = "all"
+
+# What a text is called, by its audience.
 FOR = {"lay": "For the person in the data", "regulator": "For a regulator", "technical": "For whoever keeps the data"}
-"""What a text is called, by its audience."""
 
+# Audiences whose texts the report has.
 ON_THE_PAGE = ("lay", "technical")
-"""Audiences whose texts the report has."""
 
+# The largest failure a text can speak of.
 BELOW_ONE = 1.0 - 2.0**-53
-"""The largest failure a text can speak of."""
 
 
+# Which options a text on a topic makes use of.
 USES: dict[str, frozenset[str]] = {
     "guarantee": frozenset({"priors", "failure"}),
     "pure or approximate": frozenset({"failure"}),
@@ -58,7 +60,6 @@ USES: dict[str, frozenset[str]] = {
     "budget": frozenset({"priors"}),
     "tolerance": frozenset({"priors"}),
 }
-"""Which options a text on a topic makes use of."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +127,8 @@ class ExplainRequest:
         return explain(subject.thing, audience, **options, releases=releases, kept=subject.kept, privacy_unit=self.unit)
 
 
+# Topics of a profile of which only what is tolerated is told: a verdict, or guarantees, say the rest.
 ONLY_TOLERATED = ("budget", "tolerance")
-"""Topics of a profile of which only what is tolerated is told: a verdict, or guarantees, say the rest."""
 
 
 def of_guarantee(guarantee: Guarantee, name: str, true: bool = True) -> Subject:
@@ -158,7 +159,8 @@ def _of_profile(scenario: Scenario, failure: float) -> list[Subject]:
         return []
     best = budget.recommend_epsilon(scenario.profile, statistic=scenario.statistic)
     subjects = [Subject("profile", "The risk that is tolerated", best, ONLY_TOLERATED)]
-    if budget.has_exact(scenario.plan):  # a verdict speaks of guarantees, and none covers what is exact
+    # a verdict speaks of guarantees, and none covers what is exact
+    if budget.has_exact(scenario.plan):
         return subjects
     own = budget.own_verdict(scenario.plan, scenario.profile, failure, scenario.statistic)
     return [*subjects, Subject("verdict", "Whether the noise keeps it", own, ("budget",), uses=frozenset({"failure"}))]
@@ -359,8 +361,8 @@ def _all_used(subjects: Sequence[Subject], request: ExplainRequest) -> None:
             raise ValueError(f"--{NAMES.get(name, name)} does not apply to {what} here: leave it out")
 
 
+# Options that go by another name on the command line.
 NAMES = {"priors": "prior"}
-"""Options that go by another name on the command line."""
 
 
 def page(scenario: Scenario, tree: xr.DataTree) -> list[Section]:

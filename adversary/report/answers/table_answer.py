@@ -19,8 +19,8 @@ from adversary.report.files import MOST_RECORDS, TableFile
 from adversary.report.kit import Column, Figure, Section, Table, attempt, tabulate
 from adversary.report.sections import exact_guarantees
 
+# Of walks over tables too many to list: a run that is repeated gives the same numbers.
 SEED = 2020
-"""Of walks over tables too many to list: a run that is repeated gives the same numbers."""
 MADE = "noise made for the margins"
 LISTED = ("table", "moved", "costs")
 

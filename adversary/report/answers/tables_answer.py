@@ -47,10 +47,11 @@ from adversary.report.kit import (
 from adversary.report.kit.audit_words import budget_words, may_fail, remedy
 from adversary.report.words import coverage
 
+# Rows on the screen, of the largest risk.
 WORST = 20
-"""Rows on the screen, of the largest risk."""
+
+# Rows of people in JSON; of more, the tables alone, and everybody in the data file and as CSV.
 LISTED = 10_000
-"""Rows of people in JSON; of more, the tables alone, and everybody in the data file and as CSV."""
 NUMBERS = (
     "posterior_mean", "ratio_mean", "prob_correct", "posterior_low", "posterior_high", "bound", "outside",
 )  # fmt: skip

@@ -25,10 +25,11 @@ from adversary.report.kit import DATA, PAGE, Answer, check_directory
 if TYPE_CHECKING:
     from adversary.report.kit import Document
 
+# What an audit has beside its usual groups where a page is written, or where it is named.
 FURTHER = tuple(name for name in EVERYTHING if name not in ALSO)
-"""What an audit has beside its usual groups where a page is written, or where it is named."""
+
+# Exit code of `--check` where the plan is not what the scenario asks of it.
 CHECK_FAILED = 3
-"""Exit code of `--check` where the plan is not what the scenario asks of it."""
 RESUME = "the same command goes on from the finished blocks"
 
 

@@ -32,6 +32,7 @@ class CommandEntry(NamedTuple):
     help: str = ""
 
 
+# Every command `x`, in the order in which a user needs them: `x_command` of its module.
 COMMANDS = {
     "audit": CommandEntry(AUDIT, "audit data/granville_1940.toml --out report"),
     "tables": CommandEntry(
@@ -62,8 +63,9 @@ COMMANDS = {
     "schema": CommandEntry(SETUP, "schema scenario"),
     "doctor": CommandEntry(SETUP, "doctor --json"),
 }  # fmt: skip
-"""Every command `x`, in the order in which a user needs them: `x_command` of its module."""
 _HERE = "adversary.report.commands"
+
+# The module of every command; the register in which annexes enter theirs.
 MODULES = {
     "audit": f"{_HERE}.audit_command",
     **dict.fromkeys(("compare", "sensitivity"), f"{_HERE}.comparison_commands"),
@@ -76,9 +78,9 @@ MODULES = {
     "gallery": "adversary.releases.report.gallery_command",
     **{name: f"adversary.census.report.{name}_command" for name in ("census", "spine", "nmf")},
 }  # fmt: skip
-"""The module of every command; the register in which annexes enter theirs."""
+
+# Commands that read no file of a table whose columns have types, such as Parquet.
 WITHOUT_FRAMES = ("audit", "compare", "sensitivity", "explain", "epsilon", "bounds", "ledger", "invariants", "census")
-"""Commands that read no file of a table whose columns have types, such as Parquet."""
 
 
 @cache

@@ -22,6 +22,7 @@ from adversary.report.files.keys import Key, Keys
 from adversary.report.files.toml_text import read_toml
 from adversary.report.kit import Answer, Card, Column, Document, Section, Summary, attempt, guarded_document, tabulate
 
+# A guarantee by the names of its parameters.
 NAMES: dict[tuple[str, ...], type[Guarantee]] = {
     ("rho",): definitions.ZeroConcentratedDP,
     ("epsilon",): definitions.PureDP,
@@ -29,7 +30,6 @@ NAMES: dict[tuple[str, ...], type[Guarantee]] = {
     ("epsilon", "delta"): definitions.ApproximateDP,
     ("alpha", "gamma"): definitions.RenyiDP,
 }
-"""A guarantee by the names of its parameters."""
 _EXAMPLES = {
     "pure DP": "0.5", "approximate DP": "{ epsilon = 0.5, delta = 1e-7 }", "zCDP": "0.1", "Gaussian DP": "0.3",
     "Renyi DP": "{ alpha = 4.0, gamma = 0.2 }",
@@ -45,6 +45,8 @@ _RELEASE = {
     "fixed": Key("flag", "its parameters were fixed before the first release was seen", False),
     "date": Key("text", "when", "", example='"2026-02-01"'),
 }
+
+# Keys of a ledger, which `Ledger.load` reads.
 FILE = {
     "title": Key("text", "whose releases these are", "", example='"..."', live=True),
     "limit": Key("table", "what all releases together must guarantee: one of these definitions", keys={
@@ -55,9 +57,9 @@ FILE = {
     "release": Key("rows", "releases so far", (), keys=_RELEASE, live=True,
                    example=[{"name": '"tables of 2025"', "zCDP": "0.4"}]),
 }  # fmt: skip
-"""Keys of a ledger, which `Ledger.load` reads."""
+
+# At which a composed loss is said in epsilon.
 DELTA = 1e-6
-"""At which a composed loss is said in epsilon."""
 
 
 @options.answering("file")

@@ -22,10 +22,11 @@ from adversary.privacy import Guarantee, definitions
 from adversary.report.files import Scenario, load_scenario, written_otherwise
 from adversary.report.kit import FORMS, Answer, check_form, deliver, tell
 
+# Where none is given: a run that is repeated, or resumed, gives the same numbers.
 SEED = 2020
-"""Where none is given: a run that is repeated, or resumed, gives the same numbers."""
+
+# Functions that compile code ahead of its use, entered by the modules of commands; `adversary doctor` calls them.
 COMPILED: list[Callable[[], object]] = []
-"""Functions that compile code ahead of its use, entered by the modules of commands; `adversary doctor` calls them."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Priors = Annotated[
@@ -69,10 +70,11 @@ Scheduler = Annotated[
 ]
 
 
+# Options whose numbers are probabilities.
 PROBABILITIES = ("--prior", "--level", "--failure", "--baseline", "--mistaken")
-"""Options whose numbers are probabilities."""
+
+# Characters of an error, at most: a value it quotes may be as long as its file.
 LONGEST = 1000
-"""Characters of an error, at most: a value it quotes may be as long as its file."""
 
 
 @contextmanager
@@ -154,8 +156,8 @@ def whole(option: str, text: str) -> int:
     return int(check_whole(option, given, minimum=0)) if option == "--seed" else given
 
 
+# Types of options that are read from texts here, so that what is refused is one line.
 PARSED: dict[Any, Callable[[str, str], Any]] = {float: number, int: whole}
-"""Types of options that are read from texts here, so that what is refused is one line."""
 
 
 def _as_text(one: Parameter) -> tuple[Parameter, Callable[[Any], Any]]:

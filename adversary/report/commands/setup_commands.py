@@ -25,11 +25,12 @@ from adversary.report.files import KINDS, schema, starting_file
 from adversary.report.kit import RESULT, Answer, Document, Section, Summary, Table, guarded_document, tabulate
 
 MISSING = "not installed"
+
+# Commands, and kinds of files, with the kind that a command reads and the tables that it needs.
 STARTS = {
     **{command: (kind, *tables) for kind, one in KINDS.items() for command, tables in one.commands.items()},
     **{kind: (kind,) for kind in KINDS},
 }
-"""Commands, and kinds of files, with the kind that a command reads and the tables that it needs."""
 COMPILER = "none: models that PyMC samples itself run slower"
 
 
@@ -62,7 +63,8 @@ def init_command(
 def doctor_command() -> Answer:
     """Versions, cores, caches and optional extras of this installation."""
     for module in sorted(set(MODULES.values())):
-        with suppress(ModuleNotFoundError):  # what is missing stands in the table
+        # what is missing stands in the table
+        with suppress(ModuleNotFoundError):
             import_module(module)
     for compile_ahead in COMPILED:
         with suppress(ModuleNotFoundError):

@@ -21,10 +21,11 @@ from adversary.report.commands.options import SEED, answering, number
 from adversary.report.files import TablesFile, load_profile_file, load_table_data, load_tables_file, parse_table
 from adversary.report.kit import Answer
 
+# Added to last year's counts: a cell that was empty may have somebody in it now.
 EXPECTED = 0.5
-"""Added to last year's counts: a cell that was empty may have somebody in it now."""
+
+# Exit code of `--check` where the noise does not keep the profile.
 CHECK_FAILED = 3
-"""Exit code of `--check` where the noise does not keep the profile."""
 File = Annotated[
     Path,
     typer.Argument(

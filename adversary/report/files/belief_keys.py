@@ -31,6 +31,7 @@ from adversary.privacy.mechanisms import MOST_VALUES
 from adversary.report.files.keys import Key, Keys
 from adversary.report.files.toml_text import as_toml
 
+# Discrete laws of `scipy.stats` a scenario may name, with scipy's own parameter names.
 LAWS = (
     "poisson",
     "binom",
@@ -46,25 +47,30 @@ LAWS = (
     "boltzmann",
     "bernoulli",
 )
-"""Discrete laws of `scipy.stats` a scenario may name, with scipy's own parameter names."""
+
+# Those that a scenario may name as the field does.
 NAMES = {"binomial": "binom", "negative binomial": "nbinom"}
-"""Those that a scenario may name as the field does."""
+
+# Those whose quantiles have closed forms.
 INVERTED = ("poisson", "binom", "nbinom", "geom", "randint", "planck", "boltzmann")
-"""Those whose quantiles have closed forms."""
+
+# Counts of any other: scipy adds up all from 0 on for each of its quantiles.
 MOST_ADDED = 100_000
-"""Counts of any other: scipy adds up all from 0 on for each of its quantiles."""
+
+# Standard deviations within which a law with light tails has all but 1e-18 of its mass, with room to spare.
 DEVIATIONS = 40.0
-"""Standard deviations within which a law with light tails has all but 1e-18 of its mass, with room to spare."""
+
+# Beliefs handed out by the door of `reader.beliefs` that are laws of their own; their fields are the keys.
 RATES: dict[str, type[beliefs.Independent]] = {
     one.kind: one
     for one in (getattr(beliefs, name) for name in dir(beliefs))
     if isinstance(one, type) and issubclass(one, beliefs.Independent) and one.kind
 }
-"""Beliefs handed out by the door of `reader.beliefs` that are laws of their own; their fields are the keys."""
 KINDS = ("upper", "total", "known", "probabilities", "law", "each", "between", "counts", "sampled")
+
+# Of a level.
 BELIEF = Key("any", 'what is believed of its count: "uniform", or a table of one kind', None,
              example=['tract = "uniform"'], live=True)  # fmt: skip
-"""Of a level."""
 
 
 def read_beliefs(table: Keys) -> dict[str, beliefs.Belief]:
@@ -140,7 +146,8 @@ def _one_sibling(table: Keys) -> Any:
     if isinstance(given, list):
         return given
     law = _law(table.table("each"))
-    beliefs.Others(law).followed()  # a law too long to list is refused by its key
+    # a law too long to list is refused by its key
+    beliefs.Others(law).followed()
     return law
 
 

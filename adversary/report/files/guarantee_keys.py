@@ -17,10 +17,11 @@ from adversary.privacy import NEIGHBOURS, Guarantee, PrivacyUnit, definitions
 from adversary.report.files.keys import Key, Keys, Told, probability, texts
 from adversary.report.files.toml_text import read_toml
 
+# The order in which guarantees are shown; definitions that it does not name come after these.
 FIRST = ("zCDP", "pure DP", "approximate DP", "probabilistic DP", "Gaussian DP")
-"""The order in which guarantees are shown; definitions that it does not name come after these."""
+
+# Of parameters, in a starting file.
 EXAMPLES = {"epsilon": "1.0", "delta": "1e-6", "rho": "0.1", "mu": "1.0"}
-"""Of parameters, in a starting file."""
 
 
 def _example(kind: type[Guarantee]) -> str:
@@ -53,13 +54,16 @@ UNIT = {
                       example='"unbounded"'),
     "periods": Key("whole", "how many periods, each with a release of its own, the same one is present in", 1),
 }  # fmt: skip
+
+# Keys that say for whom a budget is, of every file with a guarantee.
 UNITS = {
     "neighbours": Key("word", "for which the budget is: a record is added (unbounded) or changes (bounded)", None,
                       words=NEIGHBOURS, example='"unbounded"', live=True),
     "privacy_unit": Key("table", "whose data is protected, and how much of the release one of them changes", None,
                         keys=UNIT),
 }  # fmt: skip
-"""Keys that say for whom a budget is, of every file with a guarantee."""
+
+# Keys of a file with a guarantee and no plan.
 FILE = {
     **texts(),
     **UNITS,
@@ -68,7 +72,6 @@ FILE = {
     "guarantee": Key("table", "what is guaranteed",
                      keys={**GUARANTEE, "zCDP": GUARANTEE["zCDP"]._replace(example="0.1")}),
 }  # fmt: skip
-"""Keys of a file with a guarantee and no plan."""
 
 
 @dataclass(frozen=True)

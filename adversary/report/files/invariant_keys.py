@@ -68,7 +68,8 @@ def read_invariants(table: Keys) -> Published:
             f"{table.where('features')}: must be {len(rows)} different names, one for each margin, got {as_toml(names)}"
         )
     table.finish()
-    with warnings.catch_warnings():  # where a(t) is not known exactly, answers call it an upper bound
+    # where a(t) is not known exactly, answers call it an upper bound
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         margins.semi_adjacency  # noqa: B018  worked out once
     return Published(margins, tuple(names))

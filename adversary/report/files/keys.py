@@ -21,11 +21,13 @@ from adversary.report.files.toml_text import as_toml, written_otherwise
 
 LEAST, MOST = 1e-12, 1e12
 """Of a parameter of a law: powers of what lies between are far from the ends of doubles."""
+
+# Of fractions, as a regular expression.
 PRODUCT = r"\s*\d+(\.\d+)?(\s*/\s*\d+)?(\s*\*\s*\d+(\.\d+)?(\s*/\s*\d+)?)*\s*"
-"""Of fractions, as a regular expression."""
 _NUMBER = 'a number such as 0.5, or a product of fractions such as "64/25 * 165/4099"'
+
+# Keys of a whole file, which TOML takes for those of a table where they stand below its name.
 _TOP = ("title", "description", "source", "neighbours", "failure")
-"""Keys of a whole file, which TOML takes for those of a table where they stand below its name."""
 
 
 class Key(NamedTuple):

@@ -64,5 +64,5 @@ KINDS = {
 }  # fmt: skip
 """Every kind of file by name; a guarantee also stands in files of other kinds, which their own tables tell first."""
 
+# The kind of file that has a top-level table.
 ABOUT = {table: kind.about for kind in KINDS.values() for table in kind.tables}
-"""The kind of file that has a top-level table."""

@@ -26,19 +26,24 @@ NOISES = kinds()
 PARAMETERS = tuple(dict.fromkeys(key for law in NOISES.values() for key in law.parameters))
 """What fixes a noise, one at a time."""
 OPTIONS = {key: kind for law in NOISES.values() for key, kind in law.options.items()}
+
+# Of one level: every one of them is a level of the plan.
 MOST_RELEASES = 1000
-"""Of one level: every one of them is a level of the plan."""
+
+# Values over which the noise of a file may spread, and counts that may fit one number that was clamped or
+# suppressed: an audit lists them, many times over and within seconds.
 MOST_NOISE, MOST_BELOW = 100_000, 10_000
-"""Values over which the noise of a file may spread, and counts that may fit one number that was clamped or suppressed:
-an audit lists them, many times over and within seconds."""
+
+# Of noise within a range: every pair of counts is listed.
 MOST_LARGEST = 1000
-"""Of noise within a range: every pair of counts is listed."""
+
+# Of one level, more than the 3,142 counties of the United States: where discrete Gaussian noise is narrow (rho from
+# about 0.2) the law of their sum takes time with the square of their number, 24 s for 5,000; and a page goes over
+# ten times the budget, at which wide noise is narrow too.
 MOST_SIBLINGS = 5000
-"""Of one level, more than the 3,142 counties of the United States: where discrete Gaussian noise is narrow (rho from
-about 0.2) the law of their sum takes time with the square of their number, 24 s for 5,000; and a page goes over ten
-times the budget, at which wide noise is narrow too."""
+
+# Of categories of randomized response, for instance: every answer is listed, and again for every count believed in.
 MOST_OPTION = 10_000
-"""Of categories of randomized response, for instance: every answer is listed, and again for every count believed in."""
 PASSES = (">=", ">")
 ADJUSTMENTS = ("least squares", "nonnegative")
 

@@ -21,8 +21,8 @@ from adversary.report.files.plan_keys import check_releases
 from adversary.report.files.profile_keys import PROFILE, read_profile
 from adversary.report.files.toml_text import read_toml
 
+# What is assumed where a file says nothing.
 DELTA = 1e-6
-"""What is assumed where a file says nothing."""
 
 DIGITS = 15
 """Decimals that can be asked for, at most."""

@@ -86,6 +86,7 @@ def _difference(by: float) -> RiskProfile:
     return RiskProfile.difference(by)
 
 
+# Kinds written in a form of their own: the keys, and what their numbers make.
 _KINDS: Mapping[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "constant": (("ratio",), RiskProfile.constant),
     "ratio or absolute": (("ratio", "absolute"), RatioOrAbsolute),
@@ -94,7 +95,6 @@ _KINDS: Mapping[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "point": (("ratio",), RiskProfile.constant),
     "minimum": (("of",), RiskProfile.minimum),
 }
-"""Kinds written in a form of their own: the keys, and what their numbers make."""
 
 
 def _whom(table: Keys, key: str, required: bool, single: bool) -> Any:

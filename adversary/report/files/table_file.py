@@ -26,10 +26,11 @@ from adversary.report.files.keys import Key, Keys, Told, probability, texts
 from adversary.report.files.plan_keys import LEVEL, NOISES, PARAMETERS, check_releases, read_noise
 from adversary.report.files.toml_text import as_toml, read_toml
 
+# Noise made for the margins, with its parameter.
 MADE = {"k-norm": "epsilon", "span gaussian": "mu"}
-"""Noise made for the margins, with its parameter."""
+
+# Noise of every cell on its own.
 CELLS = tuple(kind for kind, law in NOISES.items() if issubclass(law, IntegerNoise | ContinuousNoise))
-"""Noise of every cell on its own."""
 _PRIOR = {
     "cells": Key("list", "probability of a record in each cell", None, example="[[0.2, 0.3], [0.1, 0.4]]"),
     "odds_ratio": Key("number", "of a two by two table, in place of cells", None, example="2"),
@@ -66,8 +67,9 @@ FILE = {
     "prior": Key("table", "what is believed of a record; without it: all cells alike", None, keys=_PRIOR),
     "guarantee": Key("table", "for a change of one record; not of noise made for the margins", None, keys=_GUARANTEE),
 }
+
+# Cells in which a table changes when one record does.
 MOVED = 2
-"""Cells in which a table changes when one record does."""
 MOST_RECORDS = 3
 """Records of the largest change for which noise is made."""
 

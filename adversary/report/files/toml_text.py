@@ -17,14 +17,18 @@ from adversary.report.files.tables.table_data import TYPED
 
 MOST_BYTES, DEEPEST = 2**20, 20
 """Limits of a TOML file: its size, and how deep a value may lie in it."""
+
+# Whole numbers of TOML have 64 bits.
 _WHOLE = 2**63
-"""Whole numbers of TOML have 64 bits."""
 _STRING = re.compile(
     r'"""(?:\\.|[^\\])*?(?:"""|\Z)|\'\'\'.*?(?:\'\'\'|\Z)|"(?:\\.|[^"\\\n])*+"?|\'[^\'\n]*+\'?|#[^\n]*', re.DOTALL
 )
+
+# Tables of which a file may have several, by name.
 PLURALS = {"adversary": "adversaries", "truth": "truths", "profile": "profiles"}
-"""Tables of which a file may have several, by name."""
 _LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{DEEPEST}}}")
+
+# Slips in a line, as regular expressions, and the remedy; the first that fits.
 _SLIPS = {
     r"[“”„‘’]": 'quotes are straight, "..."',
     r"^[{<]": "this looks like another format: a file of adversary is TOML, keys and values as in rho = 0.5",
@@ -32,7 +36,6 @@ _SLIPS = {
     r"=\s*-?\d+,\d": "numbers have a point, as 0.5, and no comma",
     r"^[\w-]+ +[\w-][\w -]*=": 'a name of several words has quotes, as "my district" = 12',
 }
-"""Slips in a line, as regular expressions, and the remedy; the first that fits."""
 
 
 def read_toml(file: Path) -> dict[str, Any]:
@@ -63,7 +66,8 @@ def read_toml(file: Path) -> dict[str, Any]:
     if len(given) > MOST_BYTES:
         raise ValueError(f"{file}: must be a TOML file of at most {MOST_BYTES:,} bytes (1 MiB), got a longer one")
     try:
-        text = given.decode("utf-8-sig")  # Windows editors begin a file with a byte order mark
+        # Windows editors begin a file with a byte order mark
+        text = given.decode("utf-8-sig")
         bare = _STRING.sub("s", text)
         depth = max(accumulate((x in "[{") - (x in "]}") for x in re.findall(r"[][{}]", bare)), default=0)
         document = None if depth > DEEPEST or _LONG_KEY.search(bare) else tomllib.loads(text)

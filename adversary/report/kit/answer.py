@@ -16,10 +16,11 @@ import xarray as xr
 
 from adversary._core import finite
 
+# Version of the keys of JSON records.
 SCHEMA = 1
-"""Version of the keys of JSON records."""
+
+# Where the tree has its `Summary`, as JSON.
 ATTRIBUTE = "summary"
-"""Where the tree has its `Summary`, as JSON."""
 LEFT_OUT = "left_out"
 """Where the tree says what could not be worked out, by name, and why, as JSON."""
 

@@ -29,14 +29,15 @@ STATUS = {
 """What the status of a bound means."""
 
 
+# Columns of `both_targets`.
 AVERAGES = {
     "in": ("expected posterior, in", "probability"),
     "out": ("expected posterior, out", "probability"),
     "ratio": ("expected ratio, in", "number"),
 }
-"""Columns of `both_targets`."""
+
+# In the place of an average under a truth that the adversary holds impossible.
 RULED_OUT = {None: "ruled out"}
-"""In the place of an average under a truth that the adversary holds impossible."""
 
 
 def group(tree: xr.DataTree, name: str) -> xr.Dataset | None:
@@ -244,8 +245,8 @@ def _budget_number(x: float) -> str:
     return text if len(text) <= SHORT else format_number(x)
 
 
+# Characters of a budget that is written in full.
 SHORT = 7
-"""Characters of a budget that is written in full."""
 
 
 def definition_words(name: str) -> str:
@@ -262,7 +263,8 @@ def readings(scenario: Scenario) -> tuple[dict[str, Scenario], list[str]]:
     scenarios: dict[str, Scenario] = {}
     refused: list[str] = []
     if scenario.is_local:
-        return scenarios, refused  # of a unit's own answer all neighbours are alike
+        # of a unit's own answer all neighbours are alike
+        return scenarios, refused
     for neighbours, cells in READINGS:
         name = reading(neighbours, cells)
         if (neighbours, cells) == (scenario.neighbours, scenario.plan.cells):

@@ -118,7 +118,8 @@ def attempt[**P, S: Section | None](
     try:
         section = make(*args, **kwargs)
         parts = () if section is None else section.walk()
-        _ = [table.texts for part in parts for table in part.tables]  # a cell fails where it is written
+        # a cell fails where it is written
+        _ = [table.texts for part in parts for table in part.tables]
     except Exception as error:
         return Section(title, failure=error_text(error))
     return section

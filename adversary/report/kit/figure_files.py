@@ -23,23 +23,26 @@ LIGHT = {
     "ink": "#1F2933", "quiet": "#5F6B7A", "line": "#D5DBE1", "impossible": "#E9EDF1",
     "after": "#0072B2", "finding": "#B8470B", "third": "#1A6941", "fourth": "#7D3866", "paper": "#FFFFFF",
 }  # fmt: skip
+
+# Colours by role, in either mode: text, bounds and what was before; quieter text; spines and bars; what cannot be;
+# the adversary after the release; what the title speaks of, or what is compared; a third and a fourth thing; the
+# ground.
 DARK = {
     "ink": "#E6EAF0", "quiet": "#A3AEBB", "line": "#36404C", "impossible": "#232A33",
     "after": "#5BB0E8", "finding": "#FF8A4C", "third": "#54BA98", "fourth": "#CF5DBC", "paper": "#14181E",
 }  # fmt: skip
-"""Colours by role, in either mode: text, bounds and what was before; quieter text; spines and bars; what cannot be; the
-adversary after the release; what the title speaks of, or what is compared; a third and a fourth thing; the ground."""
 
+# Of the letters of an SVG; layout is measured with DejaVu Sans, the widest of them.
 FAMILY = "Inter, system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
-"""Of the letters of an SVG; layout is measured with DejaVu Sans, the widest of them."""
 
+# True while a page is drawn: its figures are no windows, and pyplot does not hold them.
 OFFSCREEN: ContextVar[bool] = ContextVar("offscreen", default=False)
-"""True while a page is drawn: its figures are no windows, and pyplot does not hold them."""
-SIZE: ContextVar[str] = ContextVar("size", default="column")
-"""What figures are drawn for: "phone", "column" or "wide"."""
 
+# What figures are drawn for: "phone", "column" or "wide".
+SIZE: ContextVar[str] = ContextVar("size", default="column")
+
+# Settings: letters stay letters, and the same figure is the same bytes.
 SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "adversary"}
-"""Settings: letters stay letters, and the same figure is the same bytes."""
 
 
 @contextmanager

@@ -71,7 +71,8 @@ def write(document: Document, folder: Path) -> list[Path]:
 
 def _render(document: Document) -> Iterator[tuple[str, bytes]]:
     """Names and contents of the page, of the tables and of the figures that could be drawn."""
-    from adversary.report.kit.rendering import to_csv, to_html, to_workbook  # late: JSON needs neither screen nor page
+    # late: JSON needs neither screen nor page
+    from adversary.report.kit.rendering import to_csv, to_html, to_workbook
 
     document.draw_once()
     yield PAGE, to_html(document).encode()

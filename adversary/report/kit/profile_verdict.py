@@ -15,13 +15,14 @@ from adversary.report.kit.audit_words import definition_words, remedy
 
 GROUP = "profile"
 UNPROMISED = "broken, and nothing guaranteed"
+
+# The verdict on the planned release in a sentence.
 SAID = {
     KEPT: "The planned release keeps the risk profile.",
     BROKEN: "The risk profile is broken: neither a guarantee nor the noise itself keeps it.",
     UNPROMISED: "The risk profile is broken: the noise does not keep it.",
     NOT_COVERED: "The risk profile is not covered: no guarantee here is about the adversaries it protects against.",
 }
-"""The verdict on the planned release in a sentence."""
 
 
 def with_verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.DataTree:
@@ -99,7 +100,8 @@ def broken_line(verdicts: xr.Dataset) -> str:
         f"{format_bound(loss, True)} by {definition_words(str(name))} ({failure_of(failure)})"
         for name, loss, failure in zip(*(true[key].values for key in ("definition", "loss", "failure")), strict=True)
     ]
-    allowed = np.nan_to_num(float(true["allowed"][-1]), nan=0.0)  # NaN asks for less than no information
+    # NaN asks for less than no information
+    allowed = np.nan_to_num(float(true["allowed"][-1]), nan=0.0)
     cure = str(verdicts.attrs["remedy"])
     allows = f"it allows a privacy loss of {format_bound(allowed, False)}, and spent are {join_words(spent)}"
     return f"{profile}: {allows}; {cure[0].lower()}{cure[1:-1]}"

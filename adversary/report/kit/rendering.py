@@ -25,12 +25,13 @@ from adversary.report.kit.safe_text import printable
 from adversary.report.kit.tables import WORDS, Measured, Table
 from adversary.report.words import environment
 
+# Of what is not printed on a terminal.
 WIDTH = 120
-"""Of what is not printed on a terminal."""
 NAME = 26
 """Letters of words that stay in one line of a table on the screen."""
+
+# Of the one table that is printed unless all are asked for, at most.
 COLUMNS, ROWS = 6, 12
-"""Of the one table that is printed unless all are asked for, at most."""
 COLOURS = {"holds": "green", "exceeded": "red", "violated": "red", "unreliable": "red"}
 
 
@@ -109,7 +110,8 @@ def _show_section(section: Section, screen: Console) -> None:
     if not (section.on_screen and section.says):
         return
     screen.print("", Text(section.title, style="bold"), sep="\n")
-    apart = "\n" * (len(section.paragraphs) > 1 and not section.tables)  # a text to be read, not lines about a table
+    # a text to be read, not lines about a table
+    apart = "\n" * (len(section.paragraphs) > 1 and not section.tables)
     for line in (section.finding, *section.paragraphs):
         if line:
             screen.print(Text(line + apart), overflow="ignore", crop=False)  # a path stays whole

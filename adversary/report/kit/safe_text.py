@@ -18,13 +18,15 @@ from unicodedata import category
 if TYPE_CHECKING:
     import xarray as xr
 
+# Lines, tabs, and the joiners without which some scripts cannot be written.
 _KEPT = "\n\t\u200c\u200d"
-"""Lines, tabs, and the joiners without which some scripts cannot be written."""
 _NO_CHARACTERS = "\ufffe\uffff"
+
+# Characters of a file name, far below what any file system allows.
 _LONGEST = 80
-"""Characters of a file name, far below what any file system allows."""
+
+# What stands in no file name.
 FOR_FILES = r"[^\w.-]"
-"""What stands in no file name."""
 
 
 def netcdf(tree: xr.DataTree) -> bytes:
@@ -32,7 +34,8 @@ def netcdf(tree: xr.DataTree) -> bytes:
     buffer, dask = BytesIO(), sys.modules.get("dask")
     unasked = dask is not None and "distributed" not in sys.modules
     with dask.config.set(scheduler=dask.get) if dask else nullcontext():
-        if unasked:  # xarray imports it to see whether a cluster holds these arrays, which takes half a second
+        # xarray imports it to see whether a cluster holds these arrays, which takes half a second
+        if unasked:
             sys.modules["distributed"] = None  # type: ignore[assignment]
         try:
             tree.to_netcdf(buffer, engine="h5netcdf")

@@ -32,6 +32,10 @@ class Measured(NamedTuple):
     error: float = 0.0
 
 
+# How a value of each kind of column is written to so many digits, and the unit in which its standard error is.
+#
+# Bounds round outward. A parameter is as it was given; a chance is a probability of which it does not matter how
+# small it is; "% certified" is of an interval that is too narrow for three digits.
 FORMATS: dict[str, tuple[Callable[[Any, int], str], float]] = {
     "text": (lambda text, _: str(text), 0.0),
     "status": (lambda text, _: str(text), 0.0),
@@ -50,14 +54,12 @@ FORMATS: dict[str, tuple[Callable[[Any, int], str], float]] = {
     "posterior interval": (lambda ends, n: interval(ends, n), 1.0),
     "points interval": (lambda ends, n: format_interval(*(100.0 * end for end in ends), digits=n), 100.0),
 }
-"""How a value of each kind of column is written to so many digits, and the unit in which its standard error is.
 
-Bounds round outward. A parameter is as it was given; a chance is a probability of which it does not matter how small it
-is; "% certified" is of an interval that is too narrow for three digits."""
+# Kinds of columns whose numbers get more digits where two rows differ in them alone.
 FINER = ("number", "probability", "points", "at least", "at most", "% at most")
-"""Kinds of columns whose numbers get more digits where two rows differ in them alone."""
+
+# Rows of a table whose numbers are compared with one another, at most.
 FEW = 12
-"""Rows of a table whose numbers are compared with one another, at most."""
 WORDS = ("text", "status")
 
 

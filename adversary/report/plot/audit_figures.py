@@ -23,8 +23,9 @@ from adversary.report.plot.sensitivity_figures import fan
 from adversary.report.words import record_words
 
 POSTERIOR = "probability that the person is in"
+
+# Adversaries with a curve and a label.
 DRAWN = 5
-"""Adversaries with a curve and a label."""
 
 
 @sheet.house_style
@@ -111,7 +112,8 @@ class _ByValue:
     def of(cls, tree: xr.DataTree, level: str) -> _ByValue:
         release = tree["release"].to_dataset()
         learned = tree["exact" if "exact" in tree.children else "estimate"].to_dataset()
-        real = release["weight"].values > 0  # releases of another truth may be padded
+        # releases of another truth may be padded
+        real = release["weight"].values > 0
         noisy = release["noisy"].sel(level=level)
         column = (noisy.isel(cell=0) if "cell" in noisy.dims else noisy).values[real]
         weight = release["weight"].values[real] / float(release["weight"].sum())
@@ -324,7 +326,8 @@ def tests(scenario: Scenario, tree: xr.DataTree) -> Axes:
         if "adversary" in drawn.dims and name not in drawn["adversary"].values:
             continue
         if float(of_reader(tree["risk"].to_dataset(), name)["prior"]) in (0.0, 1.0):
-            continue  # exact counts have told all: there is nothing to test
+            # exact counts have told all: there is nothing to test
+            continue
         if not any(same_law(one_adversary, one) for one in shown):  # a prior alone changes no test
             shown.append(one_adversary)
             one = of_reader(drawn, name)

@@ -71,8 +71,8 @@ def epsilon_by_releases(curves: Mapping[str, xr.Dataset] | xr.Dataset) -> Axes |
     return axes[0] if single else axes
 
 
+# Line style of true rates below the target.
 BELOW = (0, (4, 2))
-"""Line style of true rates below the target."""
 
 
 def with_noise(table: xr.Dataset) -> xr.Dataset:

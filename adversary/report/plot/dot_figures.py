@@ -13,14 +13,17 @@ from adversary._core import DEFAULT_FAILURE, Floats, check_probability, check_wh
 from adversary.privacy.losses import PrivacyLoss
 from adversary.report.plot import marks, sheet
 
+# Width of a bin of a hundred dots, in log odds.
 BIN = 0.15
-"""Width of a bin of a hundred dots, in log odds."""
+
+# Diameter of a dot over the width of its bin.
 FILLED = 0.86
-"""Diameter of a dot over the width of its bin."""
+
+# Probability from which on dots stand at the end of the axis.
 FARTHEST = 1e-5
-"""Probability from which on dots stand at the end of the axis."""
+
+# Pixels from the bottom of the dots to the end of their row.
 FOOT = 14.0
-"""Pixels from the bottom of the dots to the end of their row."""
 
 
 class _Row(NamedTuple):
@@ -123,7 +126,8 @@ def quantile_dots(
     sheet.headline(ax, found, **words, body=sum(heights) + below)
     marks.settle(ax)
     tall = float(ax.get_window_extent().height)
-    scale = tall / (sum(heights) + 8.0)  # of axes that the user made lower or higher
+    # of axes that the user made lower or higher
+    scale = tall / (sum(heights) + 8.0)
     ax.set_ylim(tall, 0.0)
     ax.axvline(float(logit(prior)), color=sheet.INK, lw=sheet.POINT * 1.2, zorder=0, gid="before")
     marks.note_at(ax, (float(logit(prior)), 0.0), "before", (0.0, 3.0))

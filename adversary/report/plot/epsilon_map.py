@@ -23,18 +23,23 @@ from adversary.report.plot import marks, sheet
 
 RARE = 1e-3
 """Smallest prior of a figure."""
+
+# Of a map, along either prior.
 CELLS = 240
-"""Of a map, along either prior."""
+
+# Largest over smallest epsilon that colours tell apart, unless the recommendations are further apart.
 WIDEST = 30.0
-"""Largest over smallest epsilon that colours tell apart, unless the recommendations are further apart."""
+
+# Colour of the adversary who binds.
 BINDS = sheet.FINDING
-"""Colour of the adversary who binds."""
 LONG = {"inclusion": "inclusion: prior that the target is in", "value": "value: prior that an included record is in S"}
 NOTHING = "asks for nothing"
+
+# Letters in a line over a small panel.
 WIDTH = 26
-"""Letters in a line over a small panel."""
+
+# Parts of a map that need its scale of colours.
 COLOURED = ("epsilon by colour", "line by colour")
-"""Parts of a map that need its scale of colours."""
 _AROUND: Any = {"bbox": {"fc": sheet.PAPER, "ec": "none", "alpha": 0.85, "pad": 1.5}, "zorder": 9}
 
 
@@ -285,7 +290,8 @@ def _map(ax: Axes, one: Recommendation, norm: LogNorm, *, log: bool, small: bool
         ax.pcolormesh(edges, edges, shown, norm=norm, cmap="viridis", rasterized=True, gid=COLOURED[0])
         levels = np.array([m * 10.0**k for k in range(3, -7, -1) for m in (5.0, 2.0, 1.0)])
         levels = levels[(levels > norm.vmin) & (levels < norm.vmax)]
-        if levels.size:  # the ticks of the colours, drawn in e^-epsilon, which has no pole
+        # the ticks of the colours, drawn in e^-epsilon, which has no pole
+        if levels.size:
             ax.contour(middle, middle, np.exp(-epsilon), levels=np.exp(-levels), colors="white", linewidths=0.8)
     if (epsilon == 0.0).any():
         none = np.ma.masked_array(np.zeros_like(epsilon), epsilon != 0.0)

@@ -14,10 +14,12 @@ from adversary._core import logit, percent
 from adversary.report.plot import marks, sheet
 
 EVEN = 0.5
+
+# End of the axis; bounds beyond it are drawn there with an arrow head.
 LAST = 0.9995
-"""End of the axis; bounds beyond it are drawn there with an arrow head."""
+
+# Pixels from row to row; more on a phone, where names take two lines.
 PITCH = 23.0
-"""Pixels from row to row; more on a phone, where names take two lines."""
 PHONE_PITCH = 36.0
 
 

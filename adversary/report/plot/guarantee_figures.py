@@ -33,16 +33,20 @@ from adversary.report.plot import marks, sheet
 from adversary.report.plot.interval_figures import at_most
 
 Guarantees = Guarantee | Mapping[str, Guarantee]
+
+# Thin lines to read values off.
 READING: Any = {"color": sheet.LINE, "zorder": 0, "lw": 1.0}
-"""Thin lines to read values off."""
 LEVELS = np.unique(np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 121), np.linspace(0.0, 1.0, 101)]))
 """Levels of a trade-off."""
+
+# Of tests, by adversary.
 MARKERS = "osD^vP*X"
-"""Of tests, by adversary."""
+
+# Level at which the title of a trade-off speaks.
 ASKED = 0.05
-"""Level at which the title of a trade-off speaks."""
+
+# Letters of a name in a key.
 LONG_NAME = 40
-"""Letters of a name in a key."""
 
 
 @sheet.house_style
@@ -208,10 +212,11 @@ def posterior_by_prior(
     return ax
 
 
+# Delta at which the title speaks, where the axis holds it.
 REFERENCE = 1e-10
-"""Delta at which the title speaks, where the axis holds it."""
+
+# Line style of Gaussian noise, which is there to compare with: on top, as other noise often needs the same epsilon.
 COMPARED = (0, (1, 1.2))
-"""Line style of Gaussian noise, which is there to compare with: on top, as other noise often needs the same epsilon."""
 
 
 @sheet.house_style

@@ -18,10 +18,12 @@ from adversary.report.kit.audit_words import bound_name, unreliable
 from adversary.report.plot import marks, sheet
 
 MOST_ROWS = 12
+
+# Priors that are further apart than this factor stand on an axis of log odds.
 WIDE = 10.0
-"""Priors that are further apart than this factor stand on an axis of log odds."""
+
+# Pixels of a band.
 THICK = 12.0
-"""Pixels of a band."""
 
 
 class Row(NamedTuple):

@@ -18,17 +18,21 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullForm
 from adversary._core import as_given, logit, percent
 from adversary.report.plot import sheet
 
+# Line style of what no mechanism exceeds.
 BOUND: Any = (0, (5, 2))
-"""Line style of what no mechanism exceeds."""
 BOUND_WIDTH = 1.4
+
+# Line style of a value to look for, such as the scenario's own.
 MARK: Any = (0, (4, 3))
-"""Line style of a value to look for, such as the scenario's own."""
+
+# Opacities: of 9 of 10 releases, of the middle half.
 BAND, CORE = 0.18, 0.38
-"""Opacities: of 9 of 10 releases, of the middle half."""
+
+# Points that a line of a tick label takes, with a gap.
 LINE = 13.0
-"""Points that a line of a tick label takes, with a gap."""
+
+# Of an axis of log odds.
 ODDS_TICKS = (1e-6, 1e-5, 1e-4, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999)
-"""Of an axis of log odds."""
 
 Label = tuple[float, str, str]
 
@@ -84,7 +88,8 @@ def edge_labels(ax: Axes, labels: Sequence[Label], *, left: bool = False, width:
     places = separate_labels(ends, sizes)
     moved = np.abs(np.subtract(places, ends)) > 0.6 * points / height
     sign = -1.0 if left else 1.0
-    beside = sign * (5.0 + 9.0 * moved.any())  # of all, so that no line crosses another label
+    # of all, so that no line crosses another label
+    beside = sign * (5.0 + 9.0 * moved.any())
     line_of: dict[str, Any] = {"arrowstyle": "-", "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": (float(left), 0.5)}
     for (_, _, colour), text, end, place, line in zip(labels, texts, ends, places, moved, strict=True):
         ax.annotate(
@@ -138,7 +143,8 @@ def plain_log_axis(ax: Axes, which: str, text: Callable[[float], str] = as_given
         fits = _legible(ax, which, np.log10(np.divide(ticks, low)) / np.log10(high / low), list(map(text, ticks)))
         if fits and len(ticks) <= most:
             break
-    if len(ticks) < 2:  # an axis of less than a factor of two
+    # an axis of less than a factor of two
+    if len(ticks) < 2:
         ticks = [tick for tick in MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(low, high) if low <= tick <= high]
     axis.set_ticks(ticks)
     axis.set_major_formatter(FuncFormatter(lambda v, _: text(v)))

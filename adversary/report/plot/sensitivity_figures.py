@@ -25,13 +25,16 @@ INPUTS = {
 }  # fmt: skip
 """What the inputs of a sweep are called; a level's own siblings are called by their dim."""
 MEASURES = {"posterior_mean": "average posterior", "difference_mean": "average difference"}
+
+# Between which values a measure lies.
 LIMITS = {"posterior_mean": (0.0, 1.0), "difference_mean": (-1.0, 1.0)}
-"""Between which values a measure lies."""
 LOWER, UPPER = sheet.FINDING, sheet.AFTER
+
+# Inputs and posteriors that span more than this factor are drawn on a log axis.
 WIDE = 20.0
-"""Inputs and posteriors that span more than this factor are drawn on a log axis."""
+
+# Of a line of an input's name.
 LETTERS = 22
-"""Of a line of an input's name."""
 
 
 @sheet.house_style
@@ -107,7 +110,8 @@ def moving_words(extremes: xr.Dataset, measure: str = "posterior_mean") -> str:
 def _value_axis(ax: Axes, values: xr.DataArray, measure: str) -> None:
     """Round ticks on an axis with room for labels; where the measure cannot go on (0, 1), the axis line ends."""
     low, high = float(values.min()), float(values.max())
-    room = (0.5 if sheet.size().stacked else 0.36) * max(high - low, 1e-9)  # for a label beside the longest bar
+    # for a label beside the longest bar
+    room = (0.5 if sheet.size().stacked else 0.36) * max(high - low, 1e-9)
     low, high = low - room, high + room
     ends = LIMITS[measure]
     ax.set_xlim(low, high)

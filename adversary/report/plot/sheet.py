@@ -30,8 +30,9 @@ from adversary.report.kit.safe_text import printable
 
 PALETTE = LIGHT
 INK, QUIET, LINE, IMPOSSIBLE, AFTER, FINDING, THIRD, FOURTH, PAPER = PALETTE.values()
+
+# Of things of one kind, in this order; a fifth is grey.
 COLOURS = (AFTER, FINDING, THIRD, FOURTH, QUIET)
-"""Of things of one kind, in this order; a fifth is grey."""
 
 
 class Size(NamedTuple):
@@ -64,18 +65,22 @@ SIZES = {
     "wide": Size(1060, 520, 420, False, 22, 16, 13, 2.0, 8, 360),
 }
 MARGIN = 14.0
-NOTE = 12.0
-"""Height of the letters of a note."""
-ROOM = 0.96
-"""Share of its width that a line may take; letters of SVG and PNG differ by a percent or two."""
-PITCH = 34.0
-"""From row to row."""
-INCH = 100.0
-POINT = 0.72
-"""Points of a pixel."""
 
+# Height of the letters of a note.
+NOTE = 12.0
+
+# Share of its width that a line may take; letters of SVG and PNG differ by a percent or two.
+ROOM = 0.96
+
+# From row to row.
+PITCH = 34.0
+INCH = 100.0
+
+# Points of a pixel.
+POINT = 0.72
+
+# Several axes, in a row.
 Panels = NDArray[Any]
-"""Several axes, in a row."""
 
 
 def size() -> Size:

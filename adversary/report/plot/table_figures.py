@@ -14,12 +14,14 @@ from adversary._core import percent
 from adversary.report.plot import marks, sheet
 from adversary.report.plot.interval_figures import at_most
 
+# Different cells above which intervals are left out.
 MANY = 400
-"""Different cells above which intervals are left out."""
+
+# Cells of a map that have their number written in them.
 NUMBERED = 60
-"""Cells of a map that have their number written in them."""
+
+# Cells from which on a map is drawn in a scale of colours.
 COLOURED = 100
-"""Cells from which on a map is drawn in a scale of colours."""
 
 
 @sheet.house_style

@@ -17,6 +17,7 @@ from adversary.report.files import Scenario
 from adversary.report.kit import Section, Table, tabulate
 from adversary.report.words import record_words
 
+# What the numbers of every block of a spine mean.
 SPINE_NUMBERS = Section(
     "How to read the numbers",
     paragraphs=[
@@ -29,14 +30,13 @@ SPINE_NUMBERS = Section(
     ],
     on_screen=False,
 )
-"""What the numbers of every block of a spine mean."""
 
 
+# What there is to say of an adversary, and its head where adversaries differ in it.
 ASPECTS = {
     "prior": ("prior", "probability"), "asks": "“in” means that", "knows": "of the others", "believes": "beliefs",
     "drawn": ("P(drawn)", "probability"), "records": ("k", "count"),
 }  # fmt: skip
-"""What there is to say of an adversary, and its head where adversaries differ in it."""
 
 
 def readers(plan: Plan, every: Mapping[str, Adversary]) -> tuple[str, list[Table]]:
@@ -50,7 +50,8 @@ def readers(plan: Plan, every: Mapping[str, Adversary]) -> tuple[str, list[Table
     clauses += filter(None, [shared.get("knows"), shared.get("believes") and f"believes that {shared['believes']}"])
     lines = [f"{'Every' if others else 'The'} adversary {join_words([*clauses])}."] * bool(clauses)
     if any(one["drawn"] != 1.0 for one in aspects.values()):
-        drawn = shared.get("drawn")  # None: the table has the probabilities
+        # None: the table has the probabilities
+        drawn = shared.get("drawn")
         lines.append(SAMPLED.format(f", which has a probability of {format_probability(drawn)}" if drawn else ""))
     if (k := shared.get("records")) is not None:
         whose = "every" if others else "this"

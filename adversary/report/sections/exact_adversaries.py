@@ -21,13 +21,15 @@ TITLE = "What publishing totals exactly costs"
 LEARNED = "What the totals and the noisy release reveal"
 LISTED = (*exact_guarantees.LISTED, "adversaries", "limits")
 AVERAGES = ["posterior_mean", "ratio_mean"]
+
+# What the audit's bounds say of exact totals.
 LIMITS = [
     "failure", "single_record_bound", "prob_beyond_single_record", "single_record_exceeded", "k", "loss_bound",
     "semi_loss_bound", "status", "achieved",
 ]  # fmt: skip
-"""What the audit's bounds say of exact totals."""
+
+# Ratios this close to 1 are no change.
 SAME = 5e-5
-"""Ratios this close to 1 are no change."""
 UNTOLD = (
     "No level of the plan is exact, so its adversaries do not condition on the margins: what the margins reveal is not "
     "computed here."

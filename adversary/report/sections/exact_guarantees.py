@@ -20,10 +20,11 @@ from adversary.privacy.invariants import LARGEST_COUNT, READINGS, compose_then_e
 from adversary.report.files import Published
 from adversary.report.kit import Column, Figure, Section, Table, tabulate
 
+# Where epsilon is shown.
 DELTAS = (1e-5, 1e-10)
-"""Where epsilon is shown."""
+
+# Numbers of databases are written out up to 10 to this.
 WRITTEN = 15
-"""Numbers of databases are written out up to 10 to this."""
 ORDERS = {"extend_then_compose": "each extended, then composed", "compose_then_extend": "composed, then extended"}
 LISTED = ("published", "guarantees", "composition", "releases")
 ABOVE = {"direction": "upper"}

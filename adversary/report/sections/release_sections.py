@@ -111,5 +111,5 @@ def _effect_words(name: str, effect: xr.Dataset) -> str:
     return f"{text}; everything raw gives {format_probability(raw)}."
 
 
+# By the group that each is about, in the order of reading.
 SECTIONS = {"queries": queries, "repeated": repeated_section, "postprocessing": postprocessing}
-"""By the group that each is about, in the order of reading."""

@@ -36,8 +36,8 @@ from adversary.report.kit.audit_words import (
 from adversary.report.sections import descriptions, exact_adversaries, profile_section, release_sections
 from adversary.report.sections import sensitivity_sections as sensitivity_answer
 
+# False alarms at which detections are shown.
 ALARMS = 0.05
-"""False alarms at which detections are shown."""
 GLOSSARY = (
     "Target: the person the adversary asks about. Cell: a published count. Prior and posterior: the adversary's "
     "probability of “in” before and after the release. Bound: an inequality that a guarantee implies. k: number of "

@@ -20,14 +20,15 @@ from adversary.report.files import Scenario
 from adversary.report.kit import Document, Figure, Section, Summary, Table, attempt, guarded_document, tabulate
 from adversary.report.kit.audit_words import AVERAGES, RULED_OUT, both_targets, truths
 
+# Inputs of which a fan is drawn.
 SMOOTH = {"prior": "priors", "rho": "budgets, every level with the same factor"}
-"""Inputs of which a fan is drawn."""
 DRAWS = 4096
 """Simulated releases, where laws are simulated."""
 RISKS = ("posterior_mean", "ratio_mean", "possible", "mcse")
 AS_IT_IS = "as it is"
+
+# A change of an expected posterior below this is called small.
 MOVED = 0.005
-"""A change of an expected posterior below this is called small."""
 
 
 def solve(scenario: Scenario) -> xr.DataTree:

@@ -39,11 +39,11 @@ STATUS = {
 }
 """What the status of a bound means."""
 
+# Standard errors up to this are those of rounding.
 NEGLIGIBLE = 1e-12
-"""Standard errors up to this are those of rounding."""
 
+# Adversaries of one case that are all described; of more, those with the least and the largest average ratio.
 SPELLED = 6
-"""Adversaries of one case that are all described; of more, those with the least and the largest average ratio."""
 
 
 def of_audit(tree: xr.DataTree, audience: str) -> dict[str, Any]:
@@ -111,7 +111,8 @@ def _bound(bound: xr.Dataset) -> dict[str, Any]:
     least, most = (float(end) for end in bound["ratio"].values)
     failure, outside, loss = (float(bound[key]) for key in ("failure", "outside", "loss_bound"))
     name, status, finite = str(bound["definition"].item()), str(bound["status"].item()), bool(np.isfinite(loss))
-    shown = outward_percent(low, False), outward_percent(high, True)  # for every audience as in the report's tables
+    # for every audience as in the report's tables
+    shown = outward_percent(low, False), outward_percent(high, True)
     return {
         "name": name, "own": name == OWN, "status": status, "says": STATUS[status], "finite": finite,
         "k": int(bound["k"]), "certain": failure == 0.0, "holding": holding(failure) if failure else "",

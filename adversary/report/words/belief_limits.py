@@ -18,18 +18,21 @@ from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy, PureDP, worst_prior
 
 LARGEST = 1_000_000
+
+# Releases beyond which a threshold is not looked for: of definitions that add up, and of losses to be composed.
 LARGEST_OF_LOSSES = 1_000
-"""Releases beyond which a threshold is not looked for: of definitions that add up, and of losses to be composed."""
 
+# Failures to speak of instead, where nearly the same limit holds.
 SMALLER = (0.01, 1e-3, 1e-4, 1e-5, 1e-6)
-"""Failures to speak of instead, where nearly the same limit holds."""
-NEARLY = 1.01
-"""Limits are nearly the same if the loss of one is at most so many times the other's."""
-LARGER = (0.05, 0.1, 0.2, 0.5, 0.9, 0.99, 0.999999)
-"""Failures to speak of where nothing holds at the one that was asked for: the first of them at which something does."""
 
+# Limits are nearly the same if the loss of one is at most so many times the other's.
+NEARLY = 1.01
+
+# Failures to speak of where nothing holds at the one that was asked for: the first of them at which something does.
+LARGER = (0.05, 0.1, 0.2, 0.5, 0.9, 0.99, 0.999999)
+
+# A limit counts as tighter than another if its loss is below this share of the other's.
 CLEARLY = 0.99
-"""A limit counts as tighter than another if its loss is below this share of the other's."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,8 @@ def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[B
     one = guarantee.after_postprocessing if n > 1 else guarantee
 
     def at_failure() -> float:
-        with np.errstate(all="ignore"):  # losses of hundreds of nats: an infinite answer is one
+        # losses of hundreds of nats: an infinite answer is one
+        with np.errstate(all="ignore"):
             return min(certain, float((n * one).loss_bound(failure)))
 
     return _tightest(certain, at_failure, failure)

@@ -48,11 +48,11 @@ from adversary.privacy.losses import PrivacyLoss
 from adversary.report.words.belief_limits import limits_of
 from adversary.report.words.guarantee_facts import DIGITS, PRIORS, described
 
+# What is reached and what is tolerated count as equal within this relative difference: they were solved for.
 SAME = 1e-12
-"""What is reached and what is tolerated count as equal within this relative difference: they were solved for."""
 
+# Decimals to add, at most, so that what is reached and what is tolerated do not cross.
 CLOSER = 3
-"""Decimals to add, at most, so that what is reached and what is tolerated do not cross."""
 
 
 METHODS = {"closed": "a closed form", "certified search": "a certified search", SEARCH: "a search without certificate"}
@@ -67,11 +67,11 @@ UNITS = {
 }
 
 
+# To an audience, others but the first as the second: a share of 100, and that to which a belief is given.
 GIVES = {
     "lay": (" in 100", "your data being used", "a harmful answer if so"),
     "regulator": (PERCENT, "the person being in the data", "a sensitive value if so"),
 }
-"""To an audience, others but the first as the second: a share of 100, and that to which a belief is given."""
 
 
 def people(profile: RiskProfile, audience: str) -> str:
@@ -292,7 +292,8 @@ class Rise:
             down = in_percent(self.tolerated, False, max(decimals, decimals_for(self.tolerated, digits=digits + 1)))
             if self.reached > self.tolerated or _number(up) <= _number(down):
                 break
-        if self.reached > self.tolerated:  # by a search that missed this adversary
+        # by a search that missed this adversary
+        if self.reached > self.tolerated:
             return f"{up}{unit}, beyond the {down}{unit} that {most}"
         if self.reached < self.tolerated and _number(up) <= _number(down):
             return f"{up}{unit}" if not self.limited else f"{up}{unit}, and up to {down}{unit} {most}"

@@ -40,8 +40,8 @@ TOPICS = ("guarantee", "pure or approximate", "composition", "audit", "budget", 
 OF_GUARANTEES = TOPICS[:3]
 
 
+# Of what a recommended guarantee is the largest.
 KEEPS = "that keeps the profile"
-"""Of what a recommended guarantee is the largest."""
 
 
 @dataclass(frozen=True)

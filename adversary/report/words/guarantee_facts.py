@@ -51,23 +51,28 @@ from adversary.report.words.template_cache import environment
 
 PRIORS = (0.01, 0.1, 0.5)
 """Where adversaries start, unless given: two base rates, and one who finds both as likely."""
+
+# The same, by audience.
 STARTS: dict[str, tuple[float, ...]] = {"lay": (0.5,)}
-"""The same, by audience."""
 DIGITS = {"lay": 2, "regulator": 3, "technical": 3}
+
+# Ratios above this are not spelled out.
 MANY = 1e6
-"""Ratios above this are not spelled out."""
+
+# Worst priors below this are not spelled out.
 TINY = 1e-3
-"""Worst priors below this are not spelled out."""
 
 APART = "whose beliefs about everybody else do not depend on your data"
+
+# Adversaries whom a guarantee about one record covers, to the person in the data and to others.
 COVERED = "whose beliefs about everybody else do not depend on this person"
-"""Adversaries whom a guarantee about one record covers, to the person in the data and to others."""
 GROUPS = (
     "What a release teaches about people in general, or about a group, is not limited: conclusions about a person "
     "that would be drawn just as well without their record."
 )
+
+# Words for the data that a guarantee protects, where the privacy unit is a person.
 RECORD = {"record": "record", "one_record": "one person's record"}
-"""Words for the data that a guarantee protects, where the privacy unit is a person."""
 SHARED = {"APART": APART, "COVERED": COVERED, "GROUPS": GROUPS, "AT_A_TIME": AT_A_TIME, "PERCENT": PERCENT}
 
 
@@ -241,7 +246,8 @@ def _start(limit: BeliefLimit, p: float, audience: str) -> dict[str, Any]:
     low, high = ends(p, *as_read, digits=DIGITS[audience])
     least, most = (float(end) for end in limit.posterior(p))
     fine, anything = DIGITS["technical"] + limit.finer, (low, high) == ("0", "100")
-    if audience == "lay":  # also of the rest of a start near 1
+    # also of the rest of a start near 1
+    if audience == "lay":
         near = max(fine, 2 + decimals_for(1.0 - p))
         low, high = outward_percent(as_read[0], False, near), outward_percent(as_read[1], True, near)
     ratio = plain(limit.ratio_as_read(p), True, 3 + limit.finer) if 0.0 < p < 1.0 and limit.ratio(p) <= MANY else ""
@@ -330,8 +336,8 @@ def of_the_release(guarantee: Guarantee) -> bool:
     return guarantee.after_postprocessing is not guarantee
 
 
+# Digits of a parameter that keeps a profile; it is rounded down, since a larger one does not keep it.
 DIGITS_OF_A_BUDGET = 7
-"""Digits of a parameter that keeps a profile; it is rounded down, since a larger one does not keep it."""
 
 
 def described(guarantee: Guarantee, *, upper: bool, digits: int = DIGITS_OF_A_BUDGET) -> str:

@@ -27,7 +27,8 @@ def environment(folder: Path, **options: Any) -> Any:
 
     class Beside(jinja2.FileSystemBytecodeCache):
         def dump_bytecode(self, bucket: Any) -> None:
-            with suppress(OSError):  # a full disk is no reason to answer nothing
+            # a full disk is no reason to answer nothing
+            with suppress(OSError):
                 super().dump_bytecode(bucket)
 
     cache = folder / "__pycache__"

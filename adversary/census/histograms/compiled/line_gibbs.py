@@ -19,8 +19,8 @@ from adversary._core import compilers
 
 compiled, inner = compilers(__file__)
 
+# States of a stretch, at least and at most; standard deviations of the likelihood that it is to hold.
 SHORTEST, LONGEST, SPREAD = 4, 64, 6.0
-"""States of a stretch, at least and at most; standard deviations of the likelihood that it is to hold."""
 
 
 class LineProblem(NamedTuple):
@@ -95,7 +95,8 @@ def along(T, gap, leaves, cells, signs, size, delta):
                         delta[u, row] += signs[i]
                         continue
                     d = delta[u, row]
-                    if d != 0.0:  # not again for another entry of the same row
+                    # not again for another entry of the same row
+                    if d != 0.0:
                         P += T.rho[u, q] * d * d
                         Q += T.rho[u, q] * d * gap[u, row]
                         held |= T.exact[u, q]
@@ -134,7 +135,8 @@ def move(T, x, totals, gap, leaves, cells, signs, size, delta, logs, rng):
     last = int(min(float(first + width - 1), high))
     first = int(max(float(first), low))
     top = -np.inf
-    for part in range(2):  # from the present state upwards, then downwards
+    # from the present state upwards, then downwards
+    for part in range(2):
         log = 0.0
         if part == 0:
             logs[-first] = 0.0

@@ -32,8 +32,9 @@ Columns = Mapping[str, Any]
 CERTAIN = "certain"
 PROVEN = ("ok", "rerun", CERTAIN)
 """What a block's status is where its numbers are given."""
+
+# Posterior probability of what a reader knows below which that is taken to be wrong.
 MISTAKEN_BELOW = 1e-3
-"""Posterior probability of what a reader knows below which that is taken to be wrong."""
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 """Of the ratios of blocks, on screen and on the page."""
 

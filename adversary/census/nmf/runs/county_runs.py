@@ -97,17 +97,17 @@ def description(prior: LeafPrior) -> dict[str, Any]:
     return {"kind": type(prior).__name__, **plain}
 
 
+# What a run writes into its directory.
 UNITS, MESSAGES, ABOVE = "units", "messages", "above.parquet"
-"""What a run writes into its directory."""
+# Share of mass that one trim of a county's message may drop: at first, and where the ledger is then too large.
 TAUS = (1e-34, 1e-80, 1e-280)
-"""Share of mass that one trim of a county's message may drop: at first, and where the ledger is then too large."""
+# Numbers of a message, beside its values.
 MESSAGE = ("lowest", "tilt", "log_scale", "truncation_bound", "bounds")
-"""Numbers of a message, beside its values."""
+# Units times cells from which on workers are started, for more than one piece: two seconds of work, at least.
 WORTHWHILE = 50_000
-"""Units times cells from which on workers are started, for more than one piece: two seconds of work, at least."""
 VERSIONS = (NAME, "numpy", "numba", "pyarrow")
+# Of the files of a run, and of how their numbers are worked out: those of another are not gone on with.
 LAYOUT = 4
-"""Of the files of a run, and of how their numbers are worked out: those of another are not gone on with."""
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,8 @@ def run(
     path, target = open_product(question.directory, question.product), Path(out)
     levels = levels_of(path, product_of(path)[0])
     levels = levels[:-1] or levels
-    if question.level not in levels and question.level != RunInput.level:  # an extract without counties is one piece
+    # an extract without counties is one piece
+    if question.level not in levels and question.level != RunInput.level:
         rule = f"level must be one of {', '.join(levels)}, got {question.level!r}"
         raise ValueError(f"{path}: {rule}{meant(question.level, levels)}")
     if target.resolve().is_relative_to(path.resolve()):

@@ -24,12 +24,13 @@ from adversary.census.nmf.runs.county_runs import RunInput
 from adversary.census.nmf.runs.unit_table import MISTAKEN, path_rho, unit_columns, with_leaves
 from adversary.census.nmf.units import geoid, root_of
 
+# Levels above the block whose unit is read with all that lies in it.
 ABOVE = 2
-"""Levels above the block whose unit is read with all that lies in it."""
 SHOWN = ("noisy", "variance", "mean", "sd", "hdi_lower", "hdi_upper", "p_zero", "known", "posterior", "ratio", "status",
          "path_rho", "one_query_mean", "one_query_sd")  # fmt: skip
+
+# Cell of persons in households, alone.
 HOUSEHOLDS = "households"
-"""Cell of persons in households, alone."""
 OCCUPIED = "occupied"
 
 

@@ -28,15 +28,17 @@ from adversary.census.nmf.runs.block_results import (
 )
 from adversary.census.nmf.runs.unit_table import MISTAKEN
 
+# Blocks with the largest ratios that are kept.
 WORST = 20
-"""Blocks with the largest ratios that are kept."""
+
+# Units of a level that are kept as points, at most; every second is left out until so few are left.
 POINTS = 20_000
-"""Units of a level that are kept as points, at most; every second is left out until so few are left."""
 KEPT = ("geocode", "name", "status", "noisy", "mean", "sd", "hdi_lower", "hdi_upper", "posterior", "ratio",
         "known", "tail", "one_query_posterior", "one_query_ratio")  # fmt: skip
 """Columns of the worst blocks."""
+
+# Columns that are read.
 NEEDED = (*KEPT, "one_query_status", "level", "variance", "bounded", "path_rho", "path_exact", "truncation_bound")
-"""Columns that are read."""
 
 
 @dataclass
@@ -249,9 +251,9 @@ def of_cell(files: Iterable[Path], cell: int, failure: float = DEFAULT_FAILURE) 
     return findings(tables(), failure)
 
 
+# Columns of `blocks.csv`.
 IN_CSV = ("geocode", "name", "cell", "noisy", "variance", "mean", "sd", "hdi_lower", "hdi_upper", "p_zero", "known",
           "tail", "posterior", "ratio", "status", "path_rho", "one_query_mean", "one_query_posterior")  # fmt: skip
-"""Columns of `blocks.csv`."""
 
 
 def write_blocks_csv(run: Any, path: Path) -> Path:

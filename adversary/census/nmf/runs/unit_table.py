@@ -15,6 +15,7 @@ from adversary.census.nmf.measurements import Measurements
 from adversary.census.nmf.units import names_of
 from adversary.census.spine import Tree
 
+# Of every row, with what it means.
 COLUMNS = {
     "geocode": "of the unit",
     "level": "of the spine",
@@ -44,7 +45,6 @@ COLUMNS = {
     "one_query_ratio": "the same over the prior",
     "one_query_status": "of what is concluded in this leaf from one query alone: one of STATUS",
 }
-"""Of every row, with what it means."""
 TEXTS, WHOLE = ("geocode", "level", "name", "status", "one_query_status"), ("cell", "hdi_lower", "hdi_upper")
 TRUE_OR_NOT = ("path_exact", "bounded")
 MISTAKEN = "mistaken"

@@ -15,15 +15,17 @@ from scipy.special import expit
 from adversary._core import Floats, Integers
 
 BLOCKS_PER_GROUP = 34.0
+
+# A block number has three digits.
 LARGEST_GROUP = 900
-"""A block number has three digits."""
 
 GROUPS_PER_TRACT = 2.76
-LARGEST_TRACT = 9
-"""The number of a block group has one digit."""
 
+# The number of a block group has one digit.
+LARGEST_TRACT = 9
+
+# Nursing facilities among the kinds of group quarters.
 NURSING = 3
-"""Nursing facilities among the kinds of group quarters."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ def _people(
         people[here, kind] = _spread(number, _mostly_last_age(share[here]), rng)
         facilities[here, kind] = 1
     people = people.reshape(blocks, *shape)
-    if shape[0] > NURSING:  # where minors are a structural zero
+    # where minors are a structural zero
+    if shape[0] > NURSING:
         people[:, NURSING, -1] += people[:, NURSING, :-1].sum(axis=1)
         people[:, NURSING, :-1] = 0
     return people, facilities

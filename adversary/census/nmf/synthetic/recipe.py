@@ -26,11 +26,11 @@ GROUPED = "hhinstlevels"
 SHAPE = (3, 2, 2, 7)
 """Cells by default; (8, 2, 2, 63) is that of the release, at 24 times the size."""
 
+# No state has this code.
 STATE = "99"
-"""No state has this code."""
 
+# Blocks that are made together, with a seed of their own.
 CHUNK = 4096
-"""Blocks that are made together, with a seed of their own."""
 
 
 @dataclass(frozen=True)

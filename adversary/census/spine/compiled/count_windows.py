@@ -20,11 +20,11 @@ from adversary._core import compilers
 _, inner = compilers(__file__)
 
 
+# A message: where its numbers stand, how many they are, the lowest count, and the bound on the mass left out.
 WINDOW = np.dtype([("place", np.int64), ("size", np.int64), ("low", np.int64), ("dropped", np.float64)])
-"""A message: where its numbers stand, how many they are, the lowest count, and the bound on the mass left out."""
 
+# A count that none reaches.
 NO_LIMIT = np.int64(1 << 61)
-"""A count that none reaches."""
 
 
 class Messages(NamedTuple):

@@ -26,11 +26,11 @@ from adversary._core import compilers
 _, inner = compilers(__file__)
 
 
+# A count that no unit reaches: the largest one where nothing exact limits it.
 UNBOUNDED = 1 << 61
-"""A count that no unit reaches: the largest one where nothing exact limits it."""
 
+# Share of mass that a trim may drop at the least: products of doubles end at 1e-308.
 FINEST = 1e-280
-"""Share of mass that a trim may drop at the least: products of doubles end at 1e-308."""
 
 UNIT = np.dtype(
     [(name, np.int64) for name in ("parent", "first", "children", "low", "high", "sharing", "settled", "near")]

@@ -48,14 +48,16 @@ from adversary.census.spine.compiled.messages import room_for
 
 compiled, inner = compilers(__file__)
 
+# Units are followed on windows wider than their own by so many times its width on either side.
 WIDER = 2
-"""Units are followed on windows wider than their own by so many times its width on either side."""
 FAR = 200.0
 """Nats below its peak at which a unit's own factor need not be told apart from nothing."""
+
+# Logs beyond which an exponential is not worked out.
 HIGHEST = 700.0
-"""Logs beyond which an exponential is not worked out."""
+
+# At least what a product of factors up to 1 loses where doubles become subnormal.
 UNDERFLOW = 1e-307
-"""At least what a product of factors up to 1 loses where doubles become subnormal."""
 
 
 class RootMessage(NamedTuple):
@@ -114,7 +116,8 @@ def told_by(L, v, drop, leaves, more, outside):
                 log += log_rates(L, leaves, total - apart)
             value[k] = log + log_of(outside.value[window.place + k])
             lack[k] = log + log_of(outside.lack[window.place + k])
-    peak = largest_of(value)  # that of the product: the factor's own may lie where nothing is told
+    # that of the product: the factor's own may lie where nothing is told
+    peak = largest_of(value)
     peak = peak if peak > -np.inf else 0.0
     for k in range(window.size):
         value[k], lack[k] = math.exp(value[k] - peak), math.exp(min(lack[k] - peak, HIGHEST))

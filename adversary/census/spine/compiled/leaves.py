@@ -22,12 +22,13 @@ from adversary.census.spine.compiled.layout import UNBOUNDED, log_likelihood
 
 _, inner = compilers(__file__)
 
+# Steps after which the exponential is worked out anew, so that its rounding does not add up.
 FRESH = 16
-"""Steps after which the exponential is worked out anew, so that its rounding does not add up."""
 LEAST = 1e-300
 """Of a tail that is not empty, however small: one that underflows would be taken for none, and bound nothing."""
+
+# Steps after which a walk gives up, its tail large: two windows of so many counts are more than can be combined.
 LONGEST = 1 << 20
-"""Steps after which a walk gives up, its tail large: two windows of so many counts are more than can be combined."""
 
 
 @inner

@@ -43,10 +43,11 @@ from adversary.census.spine.compiled.tilts import FARTHEST, domains
 
 compiled, inner = compilers(__file__)
 
+# What the children of one unit may take to combine, about ten minutes; and numbers to be held at once, 4 GiB.
 MOST_PRODUCTS, MOST_NUMBERS = 1e12, 1 << 29
-"""What the children of one unit may take to combine, about ten minutes; and numbers to be held at once, 4 GiB."""
+
+# How many standard deviations of their sum children may be off, corrections at most, and children from which on.
 APART, TURNS, MANY = 1.0, 3, 8
-"""How many standard deviations of their sum children may be off, corrections at most, and children from which on."""
 
 
 @inner
@@ -81,7 +82,8 @@ def write_unit(L, v, drop, combined, low, dropped, cut, messages, used):
     data = enlarge(messages.data, used, used + max(n, 1))
     messages = Messages(messages.windows, data)
     window = messages.windows[v]
-    whole = dropped == 0.0  # nothing lies off the window: its own largest number takes the place of the bound
+    # nothing lies off the window: its own largest number takes the place of the bound
+    whole = dropped == 0.0
     peak = -np.inf if whole else log_peak(L, v, drop, sharers(L, v), np.int64(0))
     for k in range(n if whole else 0):
         if combined[begin + k] > 0.0:
@@ -222,7 +224,8 @@ def upward(L, theta, tau, bare):
             if new == theta[v]:
                 break
             theta[v] = new
-            for b in range(first + children - 1, first - 1, -1):  # none is v: a plain False would compile `write` twice
+            # none is v: a plain False would compile `write` twice
+            for b in range(first + children - 1, first - 1, -1):
                 messages, used, logs[b], room, ring = write(L, theta, tau, b, messages, used, room, ring, b == v)
         messages, used, logs[v], room, ring = write(L, theta, tau, v, messages, used, room, ring, without)
         if v == 0:
@@ -304,10 +307,12 @@ def downward(L, theta, tau, messages, outer, lift):
         own, whole = messages.windows[v], room.windows[2 * n - 2]
         for k in range(whole.size):
             outer_values[whole.place + k] = 0.0
-        peak = -np.inf  # that of the window: the factor's own may lie between two counts, and all of them far below it
+        # that of the window: the factor's own may lie between two counts, and all of them far below it
+        peak = -np.inf
         for k in range(own.size):
             x = own.low + k
-            if 0 <= x - whole.low < whole.size:  # not where nothing is possible on the windows
+            # not where nothing is possible on the windows
+            if 0 <= x - whole.low < whole.size:
                 logs[k] = log_factor(L, v, x) - drop * x
                 peak = max(peak, logs[k])
         mass, moved = 0.0, 0.0

@@ -27,22 +27,26 @@ from adversary.census.spine.compiled.leaves import first_guess, mode_of, walk
 
 compiled, inner = compilers(__file__)
 
+# Longest step of a tilt in the first half of the sweeps, and the largest tilt, beyond which rounding would show.
 STEP, FARTHEST = 8.0, 1e6
-"""Longest step of a tilt in the first half of the sweeps, and the largest tilt, beyond which rounding would show."""
+
+# A sweep that changes no tilt by more ends the search; so many are the most. In the second half of them steps that
+# go on one way double: noisy counts that contradict each other by hundreds of standard deviations meet far out.
 CLOSE, SWEEPS = 1e-2, 120
-"""A sweep that changes no tilt by more ends the search; so many are the most. In the second half of them steps that
-go on one way double: noisy counts that contradict each other by hundreds of standard deviations meet far out.
-"""
+
+# Standard deviation of a sum of children from which on the change of a tilt counts in proportion to it.
 WIDE = 33.0
-"""Standard deviation of a sum of children from which on the change of a tilt counts in proportion to it."""
+
+# A leaf's line holds while the tilt above it has changed by less.
 SAME = 1e-3
-"""A leaf's line holds while the tilt above it has changed by less."""
 ROUGH = 1e-5
 """Mass that the moments of leaves may lack."""
+
+# Variance of a sum below which its mean does not follow the tilt.
 STIFF = 1e-12
-"""Variance of a sum below which its mean does not follow the tilt."""
+
+# Distance kept from a tilt at which a unit's factor would grow without end.
 INSIDE = 1e-9
-"""Distance kept from a tilt at which a unit's factor would grow without end."""
 
 
 @inner
@@ -225,11 +229,13 @@ def saddle(L, blend):
                 sums[unit.parent] += line[v]
                 falls[unit.parent] += fall[v]
                 totals[unit.parent] += means[v]
-        ahead = 0.0  # slope of the bound along the last step, where it ends; `behind` where it began
+        # slope of the bound along the last step, where it ends; `behind` where it began
+        ahead = 0.0
         for v in range(n):
             if L.units[v].children > 0:
                 ahead += step[v] * (means[v] - totals[v])
-        if blend and behind < 0.0 and ahead > -0.5 * behind:  # the bound is convex: its least value lies on the way
+        # the bound is convex: its least value lies on the way
+        if blend and behind < 0.0 and ahead > -0.5 * behind:
             share = max(-behind / (ahead - behind), 0.1)
             for v in range(n):
                 theta[v] -= (1.0 - share) * step[v]
@@ -253,7 +259,8 @@ def saddle(L, blend):
                 x = line[v] - fall[v] * t
                 wanted = t + slopes[v] + curvatures[v] * (x - places[v])
             change = wanted - theta[v]
-            if change * before[v] < 0.0 and not blend:  # to and fro: mixtures of rates may bend the other way
+            # to and fro: mixtures of rates may bend the other way
+            if change * before[v] < 0.0 and not blend:
                 longest[v] = min(longest[v], 0.5 * abs(before[v]))
             elif abs(change) > longest[v]:  # one way twice: an early turn is not to hold up what follows
                 longest[v] = min(2.0 * longest[v], most)

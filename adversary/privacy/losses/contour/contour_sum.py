@@ -134,7 +134,8 @@ class Contour:
         spacing, log_tau = 2.0 * np.pi / (60.0 * np.sqrt(self.rho)), -20.0
         grid = self._grid(np.inf, spacing, Threshold(log_tau, np.inf))
         end = np.sqrt(-2.0 * log_tau / self.variance)
-        density = np.abs(self._weighted_phi(grid, Fraction(0))).sum()  # of densities, one period apart: never too small
+        # of densities, one period apart: never too small
+        density = np.abs(self._weighted_phi(grid, Fraction(0))).sum()
         return float(density + np.exp(log_tau) * (end + 1.0 / (self.variance * end)) / np.pi)
 
     def tilts(self, eps: Floats) -> Floats:
@@ -314,7 +315,8 @@ class Contour:
             absolute = np.abs(part)
             total = total + share * wave
             size = size + share * absolute.sum()
-            moment = moment + share * (absolute * u).sum()  # a threaded dot product stalls on shared cores
+            # a threaded dot product stalls on shared cores
+            moment = moment + share * (absolute * u).sum()
         front = np.exp(np.minimum(log_front, 700.0))
         slope = np.zeros_like(eps) if self.step is None or kind != "delta" else self._slope(s, start, short, grid, phi)
         steps = 20.0 + 2.0 * self.count.sum() + np.abs(rho * s * (s + 1.0)) + np.abs(s * start) + np.abs(eps)
@@ -342,7 +344,8 @@ class Contour:
             right = np.exp(np.minimum(s * m * period - (eps if kind == "q" else 0.0) - ahead**2 / (4.0 * rho), 700.0))
             peak = 1.0 if kind in ("p", "q") else 1.0 / np.sqrt(2.0 * np.pi * self.variance)
             left = np.exp(np.minimum(-s_right * m * period, 700.0))
-            if kind == "p":  # between the poles 1 - P(L > eps), at most e^eps far to the left
+            # between the poles 1 - P(L > eps), at most e^eps far to the left
+            if kind == "p":
                 right = np.where(s < 0.0, np.exp(np.minimum(s * m * period, 0.0)), right)
                 left = np.where(s < 0.0, np.exp(np.minimum(eps - (1.0 + s) * m * period, 700.0)), left)
             return np.asarray(peak * 1.01 * (right + left).sum(0))

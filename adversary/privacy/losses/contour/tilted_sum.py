@@ -15,29 +15,32 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy  # its transforms are imported when they are used
+
+# its transforms are imported when they are used
+import scipy
 
 from adversary._core import Floats, Integers, log_sum_exp
 
+# Nats: the window of a tilted distribution ends where less than e^-42 of it lies beyond.
 FOLDED = 42.0
-"""Nats: the window of a tilted distribution ends where less than e^-42 of it lies beyond."""
 
 # exp(-690) is 1e-300, near the smallest normal double.
 DEEPEST = 690.0
 """Nats: masses of a sum are computed down to e^-690."""
 
+# Standard deviations between the centres of neighbouring tilts.
 APART = 6.0
-"""Standard deviations between the centres of neighbouring tilts."""
 
+# Standard deviation, in grid points, below which a tilted distribution is concentrated at the end of its range.
 NARROW = 0.3
-"""Standard deviation, in grid points, below which a tilted distribution is concentrated at the end of its range."""
 
 MOST_TILTS = 60
-MOST_BINS = 2**20
-"""Largest number of points of one transform."""
 
+# Largest number of points of one transform.
+MOST_BINS = 2**20
+
+# Largest distance, in grid points, of a tilt from the mean of the sum.
 MOST_PLACES = 2**22
-"""Largest distance, in grid points, of a tilt from the mean of the sum."""
 
 _EPS = 2.3e-16
 _STEPS = (0.02, 0.06, 0.15, 0.35, 0.65, 1.0, 1.5)

@@ -20,12 +20,16 @@ from adversary._core import join_words, meant, missing_extra
 if TYPE_CHECKING:
     import pandas as pd
 
+# Of columns; of two that fit alike, the first.
 SEPARATORS = ";\t|,"
-"""Of columns; of two that fit alike, the first."""
+
+# Lines by which the separator is chosen.
 SAMPLE = 200
-"""Lines by which the separator is chosen."""
+
+# Lines from which a file without quotes, and with as many columns in every line, is read at once.
 MANY = 5000
-"""Lines from which a file without quotes, and with as many columns in every line, is read at once."""
+
+# Formats whose columns have types: the function of pandas, the library it needs, its options.
 TYPED = {
     ".parquet": ("read_parquet", "pyarrow", {}),
     ".pq": ("read_parquet", "pyarrow", {}),
@@ -35,7 +39,8 @@ TYPED = {
     ".sas7bdat": ("read_sas", "", {"encoding": "infer"}),
     ".xpt": ("read_sas", "", {"encoding": "infer"}),
 }
-"""Formats whose columns have types: the function of pandas, the library it needs, its options."""
+
+# What is refused, and the remedy.
 OTHERS = {
     ".toml": "a TOML file; adversary tables FILE.toml reads one of several tables",
     ".xls": "a file of Excel before 2007; save it as .xlsx or CSV",
@@ -48,12 +53,12 @@ OTHERS = {
     ".zip": "an archive; give the file inside",
     ".gz": "an archive; give the file inside",
 }
-"""What is refused, and the remedy."""
 _MARKUP = re.compile(r"\s*<(!doctype|html|\?xml)", re.IGNORECASE)
 LONG = 60
 """Letters of a line under a table that is no name."""
+
+# How lines under a table begin.
 NOTES = ("source", "quelle", "note", "notes", "anmerkung", "hinweis", "fuente", "©", "*", "stand:", "erstellt")
-"""How lines under a table begin."""
 
 
 def load_table_data(path: str | Path, *, sheet: str | None = None) -> tuple[pd.DataFrame, Callable[[int], str]]:
@@ -226,7 +231,8 @@ def _frame(
     width = max((i + 1 for i, name in enumerate(head) if name), default=0)
     head = head[:width]
     body = [(row if any(map(str.strip, row[width:])) else row[:width], line) for row, line in body]
-    if body and not head[0] and all(head[1:]):  # a corner without a name: rows named by R, or a table of two features
+    # a corner without a name: rows named by R, or a table of two features
+    if body and not head[0] and all(head[1:]):
         head = ["column 1", *head[1:]]
     if not all(head):
         raise ValueError(

@@ -28,8 +28,9 @@ TABLE = {
     "repeat": Key("word", "noise of further releases: fresh, or the same for the same cells", REPEATS[0], REPEATS),
 }
 """Keys of a `[[table]]`."""
+
+# Further names of noise in a line.
 ALIASES = {"cell key": "perturbation table", "cell keys": "perturbation table", "gauss": "gaussian"}
-"""Further names of noise in a line."""
 NOTHING = ("total", "totals", "people", "persons", "count", "counts", "all", "everybody")
 """What stands for no features, where a table counts the people of each place."""
 PROCESSED = ("clamp", "round", "suppress", "ties")

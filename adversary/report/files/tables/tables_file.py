@@ -21,8 +21,8 @@ from adversary.report.files.profile_keys import PROFILE, read_profile
 from adversary.report.files.tables.table_text import TABLE, read_table
 from adversary.report.files.toml_text import as_toml, read_toml
 
+# Suppressed cells: any count that they can have, or nobody.
 SUPPRESSED = ("draw", "leave out")
-"""Suppressed cells: any count that they can have, or nobody."""
 DATA = {
     "file": Key("text", "people or counts: CSV, Excel, Parquet, Stata or SPSS, by its path from this file's",
                 example='"people.csv"'),
