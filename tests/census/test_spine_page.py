@@ -268,7 +268,7 @@ def test_what_is_unresolved_under_one_query_has_a_status_and_no_number() -> None
     assert "| unresolved | 0 | 58 |" in text
     risk, worst = (next(one for one in document.tables if one.name == name) for name in ("risk", "worst"))
     assert {row[-1] for row in risk.rows} == {"unresolved"}
-    assert [row[-2] for row in worst.rows] == [0.0 if row[-1] == "certain" else "unresolved" for row in worst.rows]
+    assert [row[-3] for row in worst.rows] == [0.0 if row[-1] == "certain" else "unresolved" for row in worst.rows]
     done = np.where(leaves, 1.5, np.nan)
     whole = every | {"one_query_status": np.where(leaves, "ok", None), "one_query_ratio": done}
     document = made(whole | {"one_query_posterior": 0.1 * done}, queries="all")

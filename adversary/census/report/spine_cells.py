@@ -125,9 +125,9 @@ def _worst(page: Any, i: int) -> list[Table]:
         block=rows["name"].where(rows["name"] != "", rows["geocode"]), there=rows["geocode"] != "",
     )  # fmt: skip
     columns = {
-        "rank": None, "place": "", "block": "block", "noisy": ("noisy count", "count"),
-        "mean": ("posterior mean", "number"), "posterior": ("posterior", "probability"), "ratio": ("ratio", "number"),
-        "one_query_posterior": ("under one query", "probability"), "status": "status",
+        "rank": None, "block": "block", "noisy": ("noisy count", "count"), "posterior": ("posterior", "probability"),
+        "ratio": ("ratio", "number"), "mean": ("posterior mean", "number"),
+        "one_query_posterior": ("under one query", "probability"), "place": "rank", "status": "status",
     }  # fmt: skip
     table = tabulate(rows, columns, name=f"worst_{int(page.data['cells']['cell'][i])}", where="there")
     return [table] * bool(table.rows)

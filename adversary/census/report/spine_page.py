@@ -162,7 +162,7 @@ class _Page(SpineVerdict):
         """Blocks of every cell by name, or by geocode where they have none."""
         blocks = self.data[group]
         named = blocks.assign(block=blocks["name"].where(blocks["name"] != "", blocks["geocode"]))
-        shown = {"rank": None, "place": "", "block": "block", **columns, "status": "status"}
+        shown = {"rank": None, "block": "block", **columns, "place": "rank", "status": "status"}
         return self.table(group, shown, data=named.assign(there=blocks["geocode"] != ""), where="there")
 
     def worst(self) -> Section:
@@ -171,9 +171,9 @@ class _Page(SpineVerdict):
         shared = int(self.of("cells")["most"])
         alike = f", as much as in {shared - 1:,} more" if shared > 1 else ""
         columns = {
-            "noisy": ("noisy count", "count"), "mean": ("posterior mean", "number"),
-            "hdi_lower": (f"{prob} set from", "count"), "hdi_upper": ("to", "count"),
-            "posterior": ("posterior", "probability"), "ratio": ("ratio", "number"),
+            "noisy": ("noisy count", "count"), "posterior": ("posterior", "probability"), "ratio": ("ratio", "number"),
+            "mean": ("posterior mean", "number"), "hdi_lower": (f"{prob} set from", "count"),
+            "hdi_upper": ("to", "count"),
         }  # fmt: skip
         if self.all_queries:
             columns["one_query_posterior"] = ("under one query", "probability")

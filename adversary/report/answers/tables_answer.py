@@ -275,10 +275,10 @@ def _people(people: xr.Dataset, tree: xr.DataTree, name: str, *, whole: bool = F
     if whole:
         labels = {f"column_{one}": Column(one) for one in named}
     columns: dict[str, Any] = {
-        "row": None, "shown_rank": "rank", **labels, "count": ("people", "count"), "people": "people",
-        "most": ("people at most", "count"), "before": ("people before", "count"), "target": "person",
-        "posterior_mean": ("after, on average", "probability"),
-        "range": ("9 of 10 releases", "% interval"), "bound": ("at most", "% at most"),
+        "row": None, **labels, "count": ("people", "count"), "people": "people",
+        "most": ("people at most", "count"), "posterior_mean": ("after, on average", "probability"),
+        "range": ("9 of 10 releases", "% interval"), "bound": ("at most", "% at most"), "shown_rank": "rank",
+        "target": "person", "before": ("people before", "count"),
     }  # fmt: skip
     least, most = people["count"].values, people["most"].values
     hidden = bool((most > least).any())

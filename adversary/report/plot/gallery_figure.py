@@ -73,7 +73,8 @@ def gallery(tree: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     for place, name in enumerate(rows):
         if name is None:
             where: Any = {"xycoords": ("axes fraction", "data"), "xytext": (8, 0), "textcoords": "offset points"}
-            made = ax.annotate("noise added by each person", (0.0, place), va="center", fontweight="bold", **where)
+            head = fill("noise added by each person", 16 if phone else 40)
+            made = ax.annotate(head, (0.0, place), va="center", fontweight="bold", **where)
             made.set_in_layout(False)
             continue
         row = bounds.sel(release=name)
