@@ -136,7 +136,9 @@ BUGS = {
         "driver/test_audit.py",
     ),
     "a verdict on replaced records is not doubled": Bug(
-        "recommendation.loss * (2.0 if replaced and", "recommendation.loss * (1.0 if replaced and", "budget/test_verdict_on_guarantee.py"
+        "recommendation.loss * (2.0 if replaced and",
+        "recommendation.loss * (1.0 if replaced and",
+        "budget/test_verdict_on_guarantee.py",
     ),
     "the worst of several guarantees counts": Bug(
         "np.min([as_array(g.pbdp_delta(positive))",
