@@ -10,20 +10,20 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import format_number
-from adversary.driver.groups import Group, Question
+from adversary.driver.groups import AuditGroup, Question
 from adversary.driver.posteriors import Groups
 from adversary.report.files import Scenario
 from adversary.report.kit import Column, Section, tabulate
 
 
 def of_noise(question: Question) -> Groups:
-    """Group `noise` (level): standard deviation of the noise of each level, in people."""
+    """AuditGroup `noise` (level): standard deviation of the noise of each level, in people."""
     levels = question.plan.levels
     spread = np.sqrt([level.mechanism.variance for level in levels])
     return {"noise": xr.Dataset({"spread": ("level", spread)}, {"level": [level.name for level in levels]})}
 
 
-GROUPS = {"noise": Group("Noise of the levels", of_noise)}
+GROUPS = {"noise": AuditGroup("Noise of the levels", of_noise)}
 """One line of these in the file's own `GROUPS`."""
 
 

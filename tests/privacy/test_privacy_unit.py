@@ -158,7 +158,7 @@ def test_a_daily_budget_and_a_year_of_it(tmp_path: Path) -> None:
     text = commands.printed("bounds", str(path))
     assert "present in all 365 periods" in text
     text = commands.flat(commands.printed("explain", str(path), "--audience", "technical"))
-    assert "365 releases with independent noise, together: e = 36.50 nats for certain" in text
+    assert "365 releases with independent noise, together: e = 36.5 nats for certain" in text
 
 
 # Laws

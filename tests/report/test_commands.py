@@ -176,9 +176,12 @@ def test_the_page_is_html_that_needs_nothing_outside_itself(written: tuple[str, 
     _, out = written
     text = (out / output.PAGE).read_text(encoding="utf-8")
     page = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(text)
-    pictures = list(page.iter("img"))
+    pictures = list(page.iter("figure"))
     assert len(pictures) == len(list(out.glob("*.svg")))
-    assert all(picture.get("alt") and picture.get("src").startswith("data:image/svg+xml;") for picture in pictures)
+    for picture in pictures:
+        drawn = [part for part in picture.iter() if part.tag.endswith("svg")]
+        assert drawn
+        assert all(part.get("aria-label") for part in drawn)
     assert not [part for part in page.iter() if part.tag in ("script", "link", "iframe") or part.get("srcset")]
     identifiers = [part.get("id") for part in page.iter() if part.get("id")]
     assert len(set(identifiers)) == len(identifiers)

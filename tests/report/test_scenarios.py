@@ -272,7 +272,7 @@ def test_noise_of_statistical_offices_is_read_from_files(tmp_path: Path) -> None
     lowest, highest = adv.load_scenario(file).plan.levels
     assert lowest.mechanism == adv.PerturbationTable([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]], lowest=-1)
     assert highest.mechanism == adv.postprocessing.suppressed(adv.RandomRounding(3), below=4)
-    answer = run("audit", str(file))
+    answer = run("audit", str(file), "--full")
     assert (answer.exit_code, "suppressed" in answer.stdout) == (0, True)
     for wrong, words in (("1,2,half", ["line 4", "probability", "half"]), ("1,2,0.4", ["add up to 1", "count 1"])):
         table.write_text("count,release,probability\n0,0,1\n1,0,0.5\n" + wrong + "\n")

@@ -244,7 +244,7 @@ BAD: dict[str, tuple[list[tuple[str, str]], list[str]]] = {
     ),
     "prior of a range above one": ([("[0.1, \"1/2\"]", "[0.1, 2]")], ["sensitivity.prior", "[0, 1]", "2"]),
     "empty range": ([("rho = [0.1, 1]", "rho = []")], ["sensitivity.rho", "at least one number"]),
-    "text in a range": ([("rho = [0.1, 1]", "rho = [true]")], ["sensitivity.rho", "numbers", "True"]),
+    "text in a range": ([("rho = [0.1, 1]", "rho = [true]")], ["sensitivity.rho", "numbers", "true"]),
     "siblings of a range below zero": ([("[1, 3]", "[1, -3]")], ["sensitivity.siblings", "at least 0", "-3"]),
     "belief of a range about nothing": (
         [("\ntract = { total", "\ncounty = { total")], ["sensitivity.beliefs.sure", "county"],

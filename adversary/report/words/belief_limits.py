@@ -97,7 +97,7 @@ def limits_of(guarantee: Guarantee, failure: float) -> tuple[BeliefLimit, ...]:
     """The certain bound on the privacy loss, and that at `failure` if clearly tighter; a single infinite one if none.
 
     >>> limits_of(PureDP(1.0), 0.05)
-    (Limit(loss=1.0, failure=0.0),)
+    (BeliefLimit(loss=1.0, failure=0.0),)
     """
     return _tightest(float(guarantee.loss_bound(0.0)), lambda: float(guarantee.loss_bound(failure)), failure)
 
@@ -131,7 +131,7 @@ def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[B
     counts as the approximate DP that it implies, which composes.
 
     >>> limits_after(PureDP(0.5), 3, 0.0)
-    (Limit(loss=1.5, failure=0.0),)
+    (BeliefLimit(loss=1.5, failure=0.0),)
     """
     n = int(check_whole("releases", releases, minimum=1))
     once = float(guarantee.loss_bound(0.0))
