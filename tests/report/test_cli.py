@@ -65,7 +65,9 @@ def test_the_worked_scenario_answers_in_one_json_object(more: list[str], correct
 
 @pytest.mark.slow
 def test_a_caution_is_on_the_screen_in_json_in_the_data_and_on_the_page(tmp_path: Path) -> None:
-    told = "The belief about the block group is uniform without an upper end, and the true count there is small (1)."
+    told = (
+        "These averages lean towards “out”, because the belief about the block group is flat without an upper end and"
+    )
     assert told in commands.flat(commands.printed("audit", GRANVILLE))
     assert [line.startswith(told) for line in answered(GRANVILLE)["warnings"]] == [True]
     assert answered(GRANVILLE, "--truth", "block group=10")["warnings"] == []
