@@ -10,7 +10,7 @@ limits are needed: :math:`Z(v)` tends to a positive constant as v -> 0 (Theorem 
 :math:`v^{-(n-1)/2}` as v grows (Theorem 18).
 
 The integrals over mu run over points graded about the bounds, the release and the highest point of the integrand, so
-that a prior whose spike narrows with v is seen. Powers are told apart to 5e-4 in the exponent; a mass that falls only
+that a prior whose spike narrows with v is seen. Powers are resolved to 5e-4 in the exponent; a mass that falls only
 as a power of log v counts as falling. A singularity in mu alone is seen only at the lower bound, where there are
 floating-point numbers close enough to it.
 """

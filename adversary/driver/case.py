@@ -23,7 +23,7 @@ from adversary.privacy.definitions import NoPrivacy, PureDP
 from adversary.privacy.losses import PrivacyLoss, amplified_loss, way_to_loss
 
 OWN = "privacy loss"
-"""Definition under which the plan's own loss is shown beside every promise."""
+"""Definition under which the plan's own loss is shown beside every guarantee."""
 
 # An improper belief is cut, for PyMC, this many nats of noise beyond the largest count a release suggests.
 MODEL_REACH = 50
@@ -207,7 +207,7 @@ class Bounds:
         readings: Readings,
         direction: str,
     ) -> dict[str, Any]:
-        """Every promise read as if nothing were published exactly, which is no bound, and for a(t) records."""
+        """Every guarantee read as if nothing were published exactly, which is no bound, and for a(t) records."""
         units = totals.each * self.plan.units(self.alone)
         one = {name: guarantee.group(units) for name, guarantee in promises.items()}
         one[OWN] = own_loss(self.plan, self.alone)
@@ -292,7 +292,7 @@ def shown_bound(bound: xr.Dataset) -> xr.Dataset:
 
 
 def guarantee_within(loss_bound: float) -> Guarantee:
-    """The promise of a largest loss."""
+    """The guarantee of a largest loss."""
     return PureDP(loss_bound) if np.isfinite(loss_bound) else NoPrivacy()
 
 

@@ -30,7 +30,7 @@ from adversary.driver.posteriors import NUTS, Groups, read_releases, releases_to
 from adversary.privacy import Guarantee, PrivacyUnit, largest_change
 from adversary.privacy.losses import PrivacyLoss
 
-# Simulated releases, unless told, where each distinct one is fitted by a sampler.
+# Default number of simulated releases where each distinct one is fitted by a sampler.
 FITS = 1000
 
 _RELEASED = re.compile(r"(noisy|sibling_sum|siblings)(\[(.*)\])?")

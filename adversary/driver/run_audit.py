@@ -86,7 +86,7 @@ def audit(
     support : of a model, values of latents without a finite support of their own, by name. `edge_mass` in `risk` is the
         probability, averaged over releases, that a latent is at an end of these values beyond which its law goes on, or
         outside them, before the release or after it, whichever is larger. Above 1e-6 nothing is answered: `status` is
-        "unreliable". Latents of whose law it cannot be told are in its attribute `not_checked`
+        "unreliable". Latents whose law is not known are in its attribute `not_checked`
     records : of a model, number of privacy units in which its two hypotheses differ; an Adversary knows
     invariants : everything published exactly, as `adv.invariants.Margins`, where that is more than the plan's exact
         levels, or their counts are known: its semi-adjacency is shown instead of that of one published feature
@@ -125,7 +125,7 @@ def audit(
     `log_bayes_factor` (law, release), once for all who differ in their prior only, and `law_index` and `prior_log_odds`
     of each: a posterior is expit(prior_log_odds + log_bayes_factor[law_index]), as the attribute `posterior` says. A
     model's prior counts the side data observed in it. Beside exact levels `risk` has `invariant_ratio`, what they alone
-    taught, and `bound` has `semi_adjacency`, a(t), with the limit of every promise for that many records
+    taught, and `bound` has `semi_adjacency`, a(t), with the limit of every guarantee for that many records
     (`semi_loss_bound`) and, as a warning, for the target's record alone
     (`single_record_bound`): no bound, since nobody can change alone; releases exceed it with probability
     `prob_beyond_single_record`. Where posteriors are sampled: `estimate` instead of `exact`, with `mcse` and

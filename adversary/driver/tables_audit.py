@@ -107,7 +107,7 @@ def audit_tables(
     "ratio_mean", "prob_correct", "posterior_low" and "posterior_high" (9 of 10 releases lie between them), "bound"
     (the largest posterior that the guarantee allows), "outside" (probability of a release beyond the bounds), "status"
     ("holds", "exceeded" or "violated", as in `audit`), "tells_most" (the table that says most about the cell) and
-    "rank", shared where risks cannot be told apart. `attrs`: "understood", "route", "route_words", "cautions", "error"
+    "rank", shared by risks equal within error. `attrs`: "understood", "route", "route_words", "cautions", "error"
     (of the approximation: `estimate`, `exact`, `mcse`, `cells`; else None), and "budget", the loss of one unit in all
     tables: `rho` where there is one, and `loss`
 

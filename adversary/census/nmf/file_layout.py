@@ -92,7 +92,7 @@ def product_of(directory: Path) -> tuple[Product, bool]:
     for file in sorted(path for path in directory.glob("*.parquet/*/**/*.parquet") if path.is_file()):
         try:
             schema = pa.parquet.read_schema(file)
-        except (pa.ArrowException, OSError):  # told where its records are read
+        except (pa.ArrowException, OSError):  # reported where its records are read
             continue
         axes = tuple(name for name in schema.names if name not in COLUMNS)
         metadata = schema.metadata or {}

@@ -1,4 +1,4 @@
-"""Records of some queries at one level, checked batch by batch; what is malformed is told with file, geocode and query.
+"""Records of some queries at one level, checked batch by batch; errors name file, geocode and query.
 
 A batch is dropped once the wanted cells are taken from it: memory grows with units and cells, not with the file.
 """
@@ -122,7 +122,7 @@ def collect(
             rows = batch.filter(pa.compute.equal(names, name)) if len(several) > 1 else batch
             try:
                 _Batch(file, column.query, rows, source, product, labelling).take(column, cells, faults)
-            except ValueError as error:  # told with geocode and query; whatever else the file has is read
+            except ValueError as error:  # reported with geocode and query; whatever else the file has is read
                 _tell(faults, str(error))
     return {name: column.joined(faults) for name, column in sorted(columns.items())}
 

@@ -252,7 +252,7 @@ def document(tree: xr.DataTree, workbook: bool = False) -> Document:
 
 
 def _where(tree: xr.DataTree) -> str:
-    """The cells whose risk cannot be told from the largest: one by its name, several by what they have in common."""
+    """The cells whose risk ties with the largest: one by its name, several by what they have in common."""
     people = tree["people"].to_dataset()
     risk, counts = people["posterior_mean"].values, people["count"].values
     most = tied(risk, people["mcse"].values[0])

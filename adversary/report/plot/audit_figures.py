@@ -326,7 +326,7 @@ def tests(scenario: Scenario, tree: xr.DataTree) -> Axes:
         if "adversary" in drawn.dims and name not in drawn["adversary"].values:
             continue
         if float(of_reader(tree["risk"].to_dataset(), name)["prior"]) in (0.0, 1.0):
-            # exact counts have told all: there is nothing to test
+            # exact counts settle the question: there is nothing to test
             continue
         if not any(same_law(one_adversary, one) for one in shown):  # a prior alone changes no test
             shown.append(one_adversary)

@@ -96,7 +96,19 @@ def _moved_title(rows: xr.Dataset) -> str:
 
 @sheet.house_style
 def table_beliefs(posterior: xr.Dataset, features: Sequence[str], *, ax: Axes | None = None) -> Axes:
-    """Probability of each cell for a record: prior, given the margins, and after the release with its limits."""
+    """Probability of each cell for a record: prior, given the margins, and after the release with its limits.
+
+    Parameters
+    ----------
+    posterior : `prior`, `given` and, after a noisy release, `posterior` (row, column), probabilities; `odds_bound`, the
+        limit of the log odds ratio, if there is one
+    features : names of the two features, rows first
+    ax : axes to draw on; a new figure by default
+
+    Returns
+    -------
+    The axes.
+    """
     cells = [(i, j) for i in range(posterior.sizes["row"]) for j in range(posterior.sizes["column"])]
     ax = sheet.panel(ax, 150.0 + sheet.PITCH * len(cells))
     steps = {"prior": ("before", sheet.INK), "given": ("with the margins", sheet.FINDING)}
@@ -122,7 +134,17 @@ def table_beliefs(posterior: xr.Dataset, features: Sequence[str], *, ax: Axes | 
 
 @sheet.house_style
 def noise_costs(one: xr.Dataset) -> sheet.Panels:
-    """Expected length of the noise made for the margins against the usual one, for changes of one number of records."""
+    """Expected length of the noise made for the margins against the usual one, for changes of one number of records.
+
+    Parameters
+    ----------
+    one : group `costs` of an invariants answer at one number of records: `own` (mechanism) and `naive` (baseline),
+        expected lengths of noise in records; attributes `mu` and `epsilon`
+
+    Returns
+    -------
+    Axes of two panels: Gaussian DP above, pure DP below.
+    """
     own = {str(name): float(one["own"].sel(mechanism=name)) for name in one["mechanism"].values}
     usual = {str(name): float(one["naive"].sel(baseline=name)) for name in one["baseline"].values}
     pure, norms = ([name for name in names if name != "gaussian"] for names in (own, usual))

@@ -175,16 +175,26 @@ def _of_table(found: pd.DataFrame | xr.Dataset, ax: Axes | None) -> Axes:
 
 
 @sheet.house_style
-def compared_ranges(found: xr.Dataset) -> Axes:
-    """Plans on one axis: prior, expected posterior, 9 of 10 releases and bound of every truth and adversary."""
-    places = found.stack(row=("truth", "adversary", "file")).dropna("row", subset=["posterior_mean"])
+def compared_ranges(compared: xr.Dataset) -> Axes:
+    """Plans on one axis: prior, expected posterior, 9 of 10 releases and bound of every truth and adversary.
+
+    Parameters
+    ----------
+    compared : group `compared` of a comparison: `prior`, `posterior_mean`, `low`, `high` and `bound` (file, truth,
+        adversary), probabilities
+
+    Returns
+    -------
+    The axes.
+    """
+    places = compared.stack(row=("truth", "adversary", "file")).dropna("row", subset=["posterior_mean"])
     every = []
     for i, labels in enumerate(places["row"].values):
         one = places.isel(row=i)
         prior, mean, low, high, most = (float(one[key]) for key in ("prior", "posterior_mean", "low", "high", "bound"))
         every.append(Row(", ".join(filter(None, map(str, labels))), prior, mean, low, high, 0.0, most))
     ax = interval_rows(every, "probability that the person is in", None)
-    means = found["posterior_mean"].max([dim for dim in found["posterior_mean"].dims if dim != "file"])
+    means = compared["posterior_mean"].max([dim for dim in compared["posterior_mean"].dims if dim != "file"])
     ends = [means.isel(file=int(pick(means.values))) for pick in (np.argmin, np.argmax)]
     first, last = (f"{percent(float(one))} with {one['file'].item()}" for one in ends)
     sheet.headline(

@@ -95,7 +95,17 @@ def tornado(extremes: xr.Dataset, measure: str = "posterior_mean") -> sheet.Pane
 
 
 def moving_words(extremes: xr.Dataset, measure: str = "posterior_mean") -> str:
-    """Sentence on the inputs that move a measure most; ties are named together."""
+    """Sentence on the inputs that move a measure most; ties are named together.
+
+    Parameters
+    ----------
+    extremes : smallest and largest value of each measure by `input`, as `adversary.sensitivity` gives them
+    measure : name of the measure
+
+    Returns
+    -------
+    A sentence without a full stop.
+    """
     names, size = most_moving(extremes, measure), extremes.sizes["input"]
     if not names:
         return f"No input moves the {MEASURES[measure]}"

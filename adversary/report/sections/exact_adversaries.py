@@ -70,7 +70,7 @@ def releases(scenario: Scenario) -> dict[str, Guarantee]:
 def solve(scenario: Scenario, tree: xr.DataTree) -> dict[str, xr.Dataset]:
     """Of an audit under one truth: groups `adversaries` (adversary) and `limits` (adversary, definition).
 
-    None where no level is exact, so that no adversary is told the totals, or where these fix every record. An only
+    None where no level is exact, so that no total is published, or where these fix every record. An only
     adversary has the name "".
     """
     totals, every = require_totals(scenario), scenario.readers

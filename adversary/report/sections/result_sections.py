@@ -51,7 +51,7 @@ type Maker = Callable[[Scenario, xr.DataTree], Section | None]
 
 
 def most_informed(risk: xr.Dataset, measure: str = "difference_mean") -> list[str]:
-    """The adversaries whose expected difference, or ratio, cannot be told from the largest."""
+    """The adversaries whose expected difference, or ratio, equals the largest within its error."""
     if "adversary" not in risk.dims:
         return [""]
     errors = risk["mcse"].sel(measure=measure).values if "mcse" in risk else 0.0

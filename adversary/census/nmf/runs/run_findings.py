@@ -93,7 +93,7 @@ class Findings:
     status, status_alone : blocks by status; the same under one query, where all of them were read
     levels : by name, from the top down
     worst : the blocks with the largest ratios by column, the largest first
-    promised : the weakest promise of the protected blocks
+    promised : the weakest guarantee of the protected blocks
     leaves, truncation_bound : number of blocks, and the largest bound on what was left out (None if it was not kept)
     mistaken : the blocks whose readers the release contradicts most, by column; they are in none of the others
     """
@@ -131,7 +131,7 @@ def findings(tables: Iterable[Columns], failure: float = DEFAULT_FAILURE) -> Fin
     Parameters
     ----------
     tables : with the columns `NEEDED`, `sd` and `truncation_bound` where there are any
-    failure : with which the promise may fail
+    failure : with which the guarantee may fail
     """
     merged = Findings(PathGuarantee(np.inf, 1, failure))
     ratios, alone, protected, worst, wrong = [], [], [], [], []

@@ -104,7 +104,7 @@ def convolve(a, b, start, out):
 
 @inner
 def correlate(outer, other, shift, out):
-    """out[x] = sum_z other[z] outer[x + z + shift]: what a unit is told when its sibling is summed out."""
+    """out[x] = sum_z other[z] outer[x + z + shift]: the message to a unit when its sibling is summed out."""
     convolve(other[::-1].copy(), outer, shift + other.size - 1, out)
 
 

@@ -51,7 +51,7 @@ compiled, inner = compilers(__file__)
 # Units are followed on windows wider than their own by so many times its width on either side.
 WIDER = 2
 FAR = 200.0
-"""Nats below its peak at which a unit's own factor need not be told apart from nothing."""
+"""Nats below its peak at which a unit's own factor is negligible."""
 
 # Logs beyond which an exponential is not worked out.
 HIGHEST = 700.0
@@ -61,7 +61,7 @@ UNDERFLOW = 1e-307
 
 
 class RootMessage(NamedTuple):
-    """What one unit is told: from count `low` on, values, what they lack, and the most beyond them."""
+    """Message to one unit: from count `low` on, values, what they lack, and the most beyond them."""
 
     low: Any
     value: Any
@@ -70,7 +70,7 @@ class RootMessage(NamedTuple):
 
 
 class OutsideMessages(NamedTuple):
-    """What internal units are told: windows, values, what they lack; the most beyond a window, and the log scale."""
+    """Messages to internal units: windows, values, what they lack; the most beyond a window, and the log scale."""
 
     windows: Any
     value: Any
@@ -102,7 +102,7 @@ def at_root(n, root, top):
 
 @inner
 def told_by(L, v, drop, leaves, more, outside):
-    """(value, lack, most beyond, log scale) on a unit's window: what it is told times its own factor, at most 1.
+    """(value, lack, most beyond, log scale) on a unit's window: its message times its own factor, at most 1.
 
     more : people who are no draws of a rate that is shared here, beside those in settled leaves
     """
@@ -116,7 +116,7 @@ def told_by(L, v, drop, leaves, more, outside):
                 log += log_rates(L, leaves, total - apart)
             value[k] = log + log_of(outside.value[window.place + k])
             lack[k] = log + log_of(outside.lack[window.place + k])
-    # that of the product: the factor's own may lie where nothing is told
+    # that of the product: the factor's own may lie where the message is zero
     peak = largest_of(value)
     peak = peak if peak > -np.inf else 0.0
     for k in range(window.size):

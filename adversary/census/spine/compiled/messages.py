@@ -269,7 +269,7 @@ def downward(L, theta, tau, messages, outer, lift):
     r"""Downward pass: messages O from above to every unit, each scaled to at most 1.
 
     With `lift` they are those of one person more than the law of the leaves. Where leaves share a rate, the law H of
-    their total X is then replaced by that of X - 1, and what is told changes below the unit where the rate is shared:
+    their total X is then replaced by that of X - 1, and messages change below the unit where the rate is shared:
 
     .. math:: O'_b(x) \propto \sum_X O_b(x, X) \frac{H(X - 1)}{H(X)}
 
