@@ -123,7 +123,10 @@ def _geometric_points(anchors: list[Floats], reach: Floats) -> Floats:
 
 
 def _log_noise(release: BoundedRelease, mu: Floats, v: Floats) -> Floats:
-    """Log density of the released mean given mu and v, of the release with the widest noise; 0 where there is none."""
+    """Log density of a released mean given mu and v, with one value in place of all releases; 0 if no mean is released.
+
+    The released mean is the median one, its noise the widest, and the number of records the smallest.
+    """
     if release.mean is None:
         return np.zeros(mu.shape)
     centre, scale = float(np.median(release.unit_mean)), float(release.unit_scales[0].max())

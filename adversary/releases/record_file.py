@@ -185,7 +185,7 @@ def load_record(path: str | Path) -> Record:
 
 
 def _rows(top: Keys, key: str, declared: Mapping[str, Key]) -> list[Keys]:
-    """The tables of a list of them."""
+    """The tables under `[[key]]` of a file, each with the keys it may have; at least one, or ValueError."""
     rows = top.get(key, list, f"a list of [[{key}]] tables")
     if not rows:
         raise ValueError(f"{top.where(key)}: must hold at least one table, got none")

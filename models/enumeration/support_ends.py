@@ -116,7 +116,10 @@ class Ends:
 
 
 def given_parents(rv: TensorVariable, moving: Collection[Variable]) -> tuple[TensorVariable, dict[Any, Any]]:
-    """A latent with its random parents replaced by free inputs, and these inputs by parent."""
+    """A latent with its parents among `moving` replaced by free inputs, and a dictionary of these inputs by parent.
+
+    Parents are the nearest ancestors that are in `moving`.
+    """
     met = truncated_graph_inputs(rv.owner.inputs, ancestors_to_include=set(moving))
     parents = {v: v.type() for v in met if v in set(moving)}
     # pm.logp and pm.logcdf copy random parents, so these could not be replaced afterwards.

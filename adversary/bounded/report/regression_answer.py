@@ -50,7 +50,10 @@ def solve(file: RegressionFile) -> tuple[xr.DataTree, dict[str, xr.Dataset]]:
 
 
 def _numbers(file: RegressionFile, posteriors: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
-    """Tables of the draws: their parameters, and diagnostics."""
+    """Two tables by reading: "parameters", with posterior summaries of each, and "fit", with diagnostics of the draws.
+
+    "fit" also has the share of draws with a positive slope, and of infeasible ones.
+    """
     draws = np.array([[np.ravel(one[name].values) for name in COEFFICIENTS] for one in posteriors.values()])
     tails = np.quantile(draws, [(1.0 - file.prob) / 2.0, (1.0 + file.prob) / 2.0], axis=-1)
     dims, estimate = ("reading", "parameter"), {"direction": "estimate"}

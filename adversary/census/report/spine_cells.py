@@ -16,7 +16,7 @@ BLOCKS = 5
 
 
 def sections(page: Any) -> list[Section]:
-    """The sections about cells: the list, the cell by cell part, what was read.
+    """The sections about cells: the list, the cell by cell part, the guarantee, what was read.
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ def _of_guarantee_file(file: Path, request: ExplainRequest) -> Answer:
 
 
 def _of_scenario(scenario: Scenario, request: ExplainRequest) -> Answer:
-    """A scenario, audited where the audit is explained."""
+    """The answer about a scenario, which is audited first if the topic asked for is the audit or none in particular."""
     chance, tree = scenario.failure if request.failure is None else request.failure, None
     if request.topic in (None, "audit"):
         what = (scenario.plan, scenario.adversary, scenario.truth)

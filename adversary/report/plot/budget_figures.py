@@ -76,7 +76,7 @@ BELOW = (0, (4, 2))
 
 
 def with_noise(table: xr.Dataset) -> xr.Dataset:
-    """The profiles of a trade-off table that have an epsilon above 0, and noise with an error, by rising epsilon."""
+    """Profiles of a trade-off table with epsilon and noise error (`rmse`) finite and above 0, by rising epsilon."""
     errors, epsilon = as_array(table["rmse"]), as_array(table["epsilon"])
     drawn = np.isfinite(errors) & (errors > 0.0) & np.isfinite(epsilon) & (epsilon > 0.0)
     return table.isel(profile=np.flatnonzero(drawn)).sortby("epsilon")

@@ -124,7 +124,10 @@ def _checked_points(points: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[s
 
 
 def _power_words(power_at: Mapping[str, float]) -> str:
-    """The weakest and the strongest at the level power_at."""
+    """Title: the most detections that any test has at `ASKED` false alarms, under the best and the worst guarantee.
+
+    `power_at` is the bound on the detections at `ASKED`, by name of guarantee.
+    """
     least, most = (pick(power_at, key=power_at.__getitem__) for pick in (min, max))
     ends = f"{at_most(power_at[least])} under {least}, or {at_most(power_at[most])} under {most}"
     power_words = at_most(power_at[most]) if power_at[least] == power_at[most] else ends

@@ -83,7 +83,10 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
 
 
 def of_readers(scenario: Scenario, tree: xr.DataTree) -> Section:
-    """The audit's own adversaries in the profile."""
+    """Section on the scenario's own adversaries: what the profile tolerates of each, and P(release beyond that).
+
+    `tree` is the audit; its group "tolerated" is read.
+    """
     tolerated = tree["tolerated"].to_dataset()
     limits = ["any" if one >= 1.0 else percentage(one, False) for one in np.ravel(tolerated["posterior"])]
     tolerated["limit"] = tolerated["posterior"].copy(data=np.reshape(limits, tolerated["posterior"].shape))

@@ -101,7 +101,15 @@ def _people(
 
 
 def _shares(tract: Integers, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-    """(group, age, ethnicity, race) share of each kind of person: alike within a tract, few races common."""
+    """Random shares (group, age, ethnicity, race) of the kinds of people in each group; each group's sum to 1.
+
+    Shares of ethnicities are the same throughout a tract; few races are common.
+
+    Parameters
+    ----------
+    tract : index of each group's tract, rising
+    shape : numbers of ages, ethnicities and races
+    """
     ages, ethnicities, races = shape
     groups = tract.size
     age = _beta(ages, 40.0 * np.array([0.22, 0.78]), groups, rng)

@@ -295,7 +295,11 @@ def last_slope(L, v):
 
 @inner
 def settle_tilts(L, theta):
-    """The tilts with no factor left that grows without end: where nothing is measured, the tilt above exactly."""
+    """Limit the tilts in `theta`, in place, to where no unit's factor grows without end, and return them.
+
+    Only units with children are concerned whose count is not known exactly and not limited by `within_reach`. One
+    with neither a likelihood of its own nor a shared rate gets exactly the tilt of its parent.
+    """
     for v in range(L.units.size):
         unit = L.units[v]
         if unit.children > 0 and unit.low < unit.high and unit.near == 0:

@@ -154,7 +154,7 @@ def load_tables_file(path: str | Path) -> TablesFile:
 
 
 def _tables(top: Keys, unit: PrivacyUnit) -> tuple[PublishedTable, ...]:
-    """Every `[[table]]`, under names of their own."""
+    """The published tables of a file, one for every `[[table]]`; ValueError if there is none or a name is repeated."""
     rows = top.get("table", list, 'a list of [[table]] tables, such as of = "district: age", rho = 0.1')
     if not rows:
         raise ValueError(f"{top.where('table')}: must be one table at least, got none")
