@@ -116,9 +116,9 @@ class Ends:
 
 
 def given_parents(rv: TensorVariable, moving: Collection[Variable]) -> tuple[TensorVariable, dict[Any, Any]]:
-    """A latent with its parents among `moving` replaced by free inputs, and a dictionary of these inputs by parent.
+    """A latent with its random ancestors replaced by free inputs, and a dictionary of these inputs by ancestor.
 
-    Parents are the nearest ancestors that are in `moving`.
+    Replaced are the variables in `moving` that it depends on, directly or through others.
     """
     met = truncated_graph_inputs(rv.owner.inputs, ancestors_to_include=set(moving))
     parents = {v: v.type() for v in met if v in set(moving)}

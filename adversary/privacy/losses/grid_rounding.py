@@ -137,7 +137,13 @@ def grid_places(ends: tuple[float, float], step: float) -> Integers:
 
 
 def grid_above(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> LossGrid:
-    """Upper bound: the profile interpolated linearly in e^epsilon; each loss is split between two grid points."""
+    """Upper bound: the profile interpolated linearly in e^epsilon; each loss is split between two grid points.
+
+    Parameters
+    ----------
+    ends : range that the grid covers; losses on a lattice, and Laplace losses that end on the grid, have their own
+    step : unit of the grid, whose points are all multiples of it near 0 and sparser ones farther out (`grid_places`)
+    """
     if isinstance(loss, LatticeLoss):
         return split_atoms(loss, step)
     places = grid_places(ends, step)
