@@ -278,8 +278,7 @@ class Posterior:
     def _expect_row(self, i: int, function: Callable[[Floats, Floats], ArrayLike]) -> Floats:
         mu, v, weights = self.solutions[i].joint()
         values = np.asarray(function(self.in_units("mu", mu, i), self.in_units("sigma2", v, i)), dtype=np.float64)
-        # undefined values may have weight 0
-        return np.where(weights != 0.0, weights * values, 0.0).sum((-2, -1))
+        return np.where(weights != 0.0, weights * values, 0.0).sum((-2, -1))  # undefined values may have weight 0
 
     def _require_single(self) -> None:
         if self.shape != ():
@@ -308,8 +307,7 @@ def _truncated_moments(mu: Floats, v: Floats, a: float, b: float) -> tuple[Float
     """First and second moment of N(mu, v) truncated to [a, b], for mu within."""
     sd = np.sqrt(v)
     low, high = (a - mu) / sd, (b - mu) / sd
-    # for mu within the bounds it is near 1/2 or more
-    mass = np.maximum(ndtr(high) - ndtr(low), 1e-300)
+    mass = np.maximum(ndtr(high) - ndtr(low), 1e-300)  # for mu within the bounds it is near 1/2 or more
     at_low, at_high = (np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) for z in (low, high))
     first = mu + sd * (at_low - at_high) / mass
     second = mu * mu + v + sd * ((mu + a) * at_low - (mu + b) * at_high) / mass

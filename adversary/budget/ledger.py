@@ -257,8 +257,6 @@ class Ledger:
             return _largest(lambda x: self._cost(one(x))[0] <= tolerated(room))
         return _largest(lambda x: self._keeps((*self.entries, Entry(name, one(x), fixed=True))))
 
-    # files
-
     @classmethod
     def load(cls, path: str | Path) -> Ledger:
         """Read a ledger file: TOML with `[limit]` and any number of `[[release]]`.

@@ -339,8 +339,7 @@ class Guarantee(ABC):
     def posterior_bounds(self, prior: ArrayLike, failure: Any = 0.0) -> tuple[Any, Any]:
         """(lower, upper) posterior: expit(logit(prior) -+ e), e = loss_bound(failure); priors 0 and 1 do not change."""
         p, e = check_probability("prior", prior), self.loss_bound(failure)
-        # rounding must not move a bound past the prior
-        lower = np.minimum(posterior_after(logit(p), -e), p)
+        lower = np.minimum(posterior_after(logit(p), -e), p)  # rounding must not move a bound past the prior
         upper = np.maximum(posterior_after(logit(p), e), p)
         return scalar_or_array(lower), scalar_or_array(upper)
 
