@@ -62,7 +62,7 @@ def answer(light: dict[str, str], line: str) -> subprocess.CompletedProcess[str]
         ("epsilon data/survey_profile.toml", "epsilon = 0.405"),
         ("explain --rho 0.1", "What zCDP guarantees"),
         ("census scenario A", "75.6%"),
-        ("tables data/town_counts.csv --levels block,tract --rho 0.1", "51.8%"),
+        ("tables data/town_counts.csv --levels block,tract --rho 0.1", "52%"),
         ("invariants data/town_table.toml", "epsilon = 3 for 3 records"),
         ("infer data/blood_lead.toml", "5.4 to 44.7"),
         ("sensitivity data/clinic_visits.toml", "warning: Sensitivity: matplotlib is not installed"),

@@ -377,7 +377,7 @@ def test_the_command_writes_shows_resumes_and_refuses(file: Path, done: Any, tmp
     again = commands.run(*command, str(out))
     assert again.exit_code == 2
     assert "has results already: resume them" in again.stderr
-    shown = commands.run(*command, str(out), "--resume", "--threshold", "1.5")
+    shown = commands.run(*command, str(out), "--resume", "--threshold", "1.5", "--full")
     assert shown.exit_code == 0, shown.stderr
     for words in (
         "Every block: detailed",

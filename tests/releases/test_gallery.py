@@ -128,7 +128,7 @@ def test_command_on_files_of_both_notations(tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text(RECORD)
     registry = str(Path(__file__).with_name("registry_record.yaml"))
-    done = run("gallery", str(mine), registry, "--out", str(tmp_path / "out"))
+    done = run("gallery", str(mine), registry, "--full", "--out", str(tmp_path / "out"))
     assert done.exit_code == 0, done.output
     assert "Made-up counts" in done.output
     assert "Sum of two tables: 0.4, where 0.5 is stated" in done.output

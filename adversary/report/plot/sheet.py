@@ -200,7 +200,7 @@ def _make_printable(figure: Figure) -> None:
         for axis in (ax.xaxis, ax.yaxis):
             named = axis.get_major_formatter()
             if isinstance(named, FuncFormatter):  # also of ticks that have names
-                named.func = partial(lambda text, *at: printable(text(*at)), named.func)
+                named.func = partial(lambda text, *at: printable(str(text(*at))), named.func)
     parts = [part for ax in figure.axes for part in ax.get_children() if not isinstance(part, Axis)]
     labels = [axis.label for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)]
     every = (inner for part in (*parts, *figure.legends) for inner in part.findobj())
