@@ -99,6 +99,7 @@ from .sentence_parts import error_text as error_text
 from .sentence_parts import exactly as exactly
 from .sentence_parts import failing as failing
 from .sentence_parts import failure_of as failure_of
+from .sentence_parts import first_sentence as first_sentence
 from .sentence_parts import format_parameter as format_parameter
 from .sentence_parts import holding as holding
 from .sentence_parts import how_often as how_often

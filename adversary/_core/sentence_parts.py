@@ -5,6 +5,7 @@ Bounds are rounded outward, as in `number_formats`.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, Decimal
@@ -318,6 +319,19 @@ def sentence(text: str) -> str:
     'At most 5%'
     """
     return text[:1].upper() + text[1:]
+
+
+def first_sentence(text: str) -> str:
+    """A text up to the first full stop that ends a sentence.
+
+    Parameters
+    ----------
+    text : sentences
+
+    >>> first_sentence("At most 0.1 nats. The rest.")
+    'At most 0.1 nats.'
+    """
+    return re.split(r"(?<=[.!?])\s+(?=[A-Z“])", text, maxsplit=1)[0]
 
 
 def error_text(error: Exception) -> str:

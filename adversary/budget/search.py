@@ -138,9 +138,9 @@ def _grid_search(tolerance: Tolerance, statistic: str) -> Binding:
         a = np.clip(at[0][:, None, None] + wide[0][:, None, None] * steps[:, None], p[0], p[-1])
         b = np.clip(at[1][:, None, None] + wide[1][:, None, None] * steps, q[0], q[-1])
         a, b = (side.reshape(row.size, -1) for side in np.broadcast_arrays(a, b))
-        least_epsilon = epsilon_at(a, b, tolerance.ratios(a, b), statistic)
-        lowest = least_epsilon.argmin(1)[:, None]
-        there = np.array([np.take_along_axis(side, lowest, 1)[:, 0] for side in (least_epsilon, a, b)])
+        needed = epsilon_at(a, b, tolerance.ratios(a, b), statistic)
+        lowest = needed.argmin(1)[:, None]
+        there = np.array([np.take_along_axis(side, lowest, 1)[:, 0] for side in (needed, a, b)])
         better = there[0] < best
         best, at, wide = np.where(better, there[0], best), np.where(better, there[1:], at), 0.5 * wide
     if not best.min() > 0.0:

@@ -114,17 +114,14 @@ def concat_groups(cases: list[tuple[Any, Groups]], dim: str) -> Groups:
     result = {}
     for group in dict.fromkeys(name for _, groups in cases for name in groups):
         parts = {str(name): groups[group] for name, groups in cases if group in groups}
-        first, *others = parts.values()
-        if group == "release" and dim not in ("truth", "plan") and all(part.equals(first) for part in others):
-            result[group] = first
+        if group == "release" and dim not in ("truth", "plan") and _alike(list(parts.values())):
+            result[group] = next(iter(parts.values()))
             continue
-        if len({part.sizes.get("release") for part in parts.values()}) > 1:
-            parts = {name: part.assign_coords(release=np.arange(part.sizes["release"])) for name, part in parts.items()}
+        parts = dict(zip(parts, _numbered(list(parts.values())), strict=True))
         for number in ("unreliable_mass", "edge_mass") if group == "risk" else ():  # exact ones have none
             if any(number in part for part in parts.values()):
                 parts = {name: one if number in one else one.assign({number: 0.0}) for name, one in parts.items()}
-        joined = side_by_side(parts, dim)
-        result[group] = joined.assign(weight=joined["weight"].fillna(0.0)) if group == "release" else joined
+        result[group] = _weighted(group, side_by_side(parts, dim))
     return result
 
 
@@ -139,20 +136,36 @@ def concat_cohorts(cases: list[tuple[Cohort, Groups]], order: Sequence[Any]) -> 
     result = {}
     for group in dict.fromkeys(name for _, groups in cases for name in groups):
         parts = {cohort.names: groups[group] for cohort, groups in cases if group in groups}
-        first, *others = parts.values()
-        if group == "release" and all(part.equals(first) for part in others):
-            result[group] = first
+        if group == "release" and _alike(list(parts.values())):
+            result[group] = next(iter(parts.values()))
             continue
-        every = [_along(part, names) for names, part in parts.items()]
-        if len({one.sizes.get("release") for one in every}) > 1:
-            every = [one.assign_coords(release=np.arange(one.sizes["release"])) for one in every]
-        joined = every[0] if not others else _by_law(every) if "law" in first.dims else _joined(every, "adversary")
+        every = _numbered([_along(part, names) for names, part in parts.items()])
+        if len(every) == 1:
+            joined = every[0]
+        else:
+            joined = _by_law(every) if "law" in every[0].dims else _joined(every, "adversary")
         names = [name for some in parts for name in some]
         place = {name: i for i, name in enumerate(names)}
         wanted = [place[name] for name in order if name in place]
-        joined = joined if wanted == sorted(wanted) else joined.isel(adversary=wanted)
-        result[group] = joined.assign(weight=joined["weight"].fillna(0.0)) if group == "release" else joined
+        result[group] = _weighted(group, joined if wanted == sorted(wanted) else joined.isel(adversary=wanted))
     return result
+
+
+def _alike(parts: list[xr.Dataset]) -> bool:
+    """True of equal datasets: the cases then share one."""
+    return all(part.equals(parts[0]) for part in parts[1:])
+
+
+def _numbered(parts: list[xr.Dataset]) -> list[xr.Dataset]:
+    """Datasets with their releases numbered where they have different numbers of them."""
+    if len({part.sizes.get("release") for part in parts}) == 1:
+        return parts
+    return [part.assign_coords(release=np.arange(part.sizes["release"])) for part in parts]
+
+
+def _weighted(group: str, joined: xr.Dataset) -> xr.Dataset:
+    """A joined group; releases that a case does not have weigh nothing there."""
+    return joined.assign(weight=joined["weight"].fillna(0.0)) if group == "release" else joined
 
 
 def _along(group: xr.Dataset, names: Sequence[Any]) -> xr.Dataset:

@@ -261,15 +261,15 @@ class _Work:
 
 def named(value: Any, name: str) -> dict[Any, Any]:
     """One or several by name; None is the name of one alone."""
-    by_name = dict(value) if isinstance(value, Mapping) else {None: value}
-    if not by_name:
+    listing = dict(value) if isinstance(value, Mapping) else {None: value}
+    if not listing:
         raise ValueError(f"{name} must not be an empty mapping")
-    for one in by_name.values():
+    for one in listing.values():
         if name == "plan" and not isinstance(one, Plan):
             raise TypeError(f"plan must be a Plan or a mapping of names to them, got {one!r}")
         if name == "adversary" and not (isinstance(one, Adversary) or is_model(one)):
             raise TypeError(f"adversary must be an Adversary, a pymc.Model or a mapping of names to them, got {one!r}")
-    return by_name
+    return listing
 
 
 def _check_options(readers: Mapping[Any, Any], target: str, support: Any, records: Any) -> None:

@@ -189,20 +189,20 @@ def _in_two(parts: list[Part | None]) -> tuple[Part, DiscretePart] | None:
 
     A continuous part stays separate; several Gaussian ones are composed. None if a part cannot be listed.
     """
-    list_releases = [part for part in parts if isinstance(part, DiscretePart)]
+    discrete = [part for part in parts if isinstance(part, DiscretePart)]
     smooth = [part for part in parts if isinstance(part, ContinuousPart)]
-    if len(list_releases) + len(smooth) < len(parts):
+    if len(discrete) + len(smooth) < len(parts):
         return None
     if smooth:
-        loss, rest = compose_losses([part.loss for part in smooth]), _total(list_releases, _HALF)
+        loss, rest = compose_losses([part.loss for part in smooth]), _total(discrete, _HALF)
         if rest is None or not (len(smooth) == 1 or isinstance(loss, GaussianLoss)):
             return None
         return smooth[0] if len(smooth) == 1 else ContinuousPart(loss, 1 - smooth[0].side), rest
-    rest = _total(list_releases[1:], _APART)
+    rest = _total(discrete[1:], _APART)
     if rest is not None:
-        return list_releases[0], rest
+        return discrete[0], rest
     halves: tuple[list[DiscretePart], list[DiscretePart]] = ([], [])
-    for part, times in sorted(_alike(list_releases), key=lambda pair: -pair[0].values.size):
+    for part, times in sorted(_alike(discrete), key=lambda pair: -pair[0].values.size):
         shorter = min(halves, key=lambda half: sum(np.log(one.values.size) for one in half))
         shorter += [part] * times
     first, rest = (_total(half, _HALF) for half in halves)

@@ -89,8 +89,8 @@ def side_by_side(tree: xr.DataTree, group: str, columns: Mapping[str, Column], n
 
 def hdi(tree: xr.DataTree, parameter: str, reading: str | None = None) -> tuple[float, float]:
     """Ends of the shortest interval of a parameter; of the posterior that was asked for, if none is named."""
-    intervals = tree["parameters"].to_dataset()["hdi"]
-    low, high = intervals.sel(reading=reading or tree.attrs["main"], parameter=parameter).values.tolist()
+    hdi_array = tree["parameters"].to_dataset()["hdi"]
+    low, high = hdi_array.sel(reading=reading or tree.attrs["main"], parameter=parameter).values.tolist()
     return low, high
 
 
@@ -113,11 +113,6 @@ def gain(tree: xr.DataTree, names: Mapping[str, str], known: str, impossible: st
         f"Using the fact that {known} costs no privacy and makes the interval {changes}. Ignoring it gives probability "
         f"{lost} to {impossible}."
     )
-
-
-def first_sentence(text: str) -> str:
-    """First sentence of a text."""
-    return text.partition(". ")[0].removesuffix(".") + "."
 
 
 def _shorter(tree: xr.DataTree, parameter: str) -> str:

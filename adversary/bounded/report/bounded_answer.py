@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import as_array, as_given, exactly, percent
+from adversary._core import as_array, as_given, exactly, first_sentence, percent
 from adversary.bounded import report
 from adversary.bounded.bounded_posterior import UNSURE
 from adversary.bounded.prior import Flat
@@ -115,7 +115,7 @@ def document(file: ReleaseFile, posteriors: Mapping[str, Posterior], tree: xr.Da
     card = Card(
         numbers=[(f"{called['mu']}, {prob} interval", mean), (f"{called['sigma']}, {prob} interval", deviation)],
         figure=joint,
-        sentence=both_readings.first_sentence(gain),
+        sentence=first_sentence(gain),
     )
     unit = f"In {file.unit}; the variance in its square." if file.unit else ""
     fit = {

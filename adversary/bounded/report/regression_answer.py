@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 import xarray as xr
 
-from adversary._core import as_array, percent
+from adversary._core import as_array, first_sentence, percent
 from adversary.bounded import report
 from adversary.bounded.regression import MOMENTS, SUMS, feasible_coefficients, feasible_sums
 from adversary.bounded.report import both_readings
@@ -117,7 +117,7 @@ def document(file: RegressionFile, draws: Mapping[str, xr.Dataset], tree: xr.Dat
     )
     lines, marginals = line_figures(file, draws)
     numbers = [(f"{COEFFICIENTS[name]}, {prob} interval", interval_text(tree, name)) for name in COEFFICIENTS]
-    card = Card(numbers=[*numbers, ("P(slope above 0)", up)], figure=lines, sentence=both_readings.first_sentence(gain))
+    card = Card(numbers=[*numbers, ("P(slope above 0)", up)], figure=lines, sentence=first_sentence(gain))
     fit = {
         "infeasible": Column("P(impossible)", "probability"), "positive": Column("P(slope above 0)", "probability"),
         "ess": Column("effective draws", "count"), "r_hat": Column("R-hat", "number"),

@@ -220,14 +220,14 @@ class RenyiDP(MomentBound):
         Total variation is at most sqrt(gamma / 2) (Pinsker) and sqrt(1 - e^-gamma) (Bretagnolle and Huber).
         """
         e = check_number("epsilon", epsilon)
-        smallest = np.ones(e.shape)
+        lowest = np.ones(e.shape)
         for one in self.orders:
             a, g = one._finite_order
             with np.errstate(over="ignore"):
                 moment = np.exp(np.minimum((a - 1.0) * (g - np.abs(e)) + one._log_share, 0.0))
             variation = min(np.sqrt(g / 2.0), np.sqrt(-np.expm1(-g)))
-            smallest = np.minimum(smallest, np.minimum(moment, variation))
-        return scalar_or_array(delta_at_negative(e, smallest))
+            lowest = np.minimum(lowest, np.minimum(moment, variation))
+        return scalar_or_array(delta_at_negative(e, lowest))
 
     @property
     def _finite_order(self) -> tuple[float, float]:
@@ -260,12 +260,12 @@ class RenyiDP(MomentBound):
         return 0.0 if any(one.gamma == 0.0 for one in self.orders) else loss_bound_from_profile(self, failure)
 
     def _log_odds(self, log_level: Floats, log_rest: Floats) -> Floats:
-        smallest = np.full(log_level.shape, np.inf)
+        lowest = np.full(log_level.shape, np.inf)
         for one in self.orders:
             a, g = map(as_array, one._finite_order)
             odds = log_odds_of_one_order(log_level, log_rest, a - 1.0, g) if one.gamma else log_level - log_rest
-            smallest = np.minimum(smallest, odds)
-        return smallest
+            lowest = np.minimum(lowest, odds)
+        return lowest
 
     def group(self, size: int) -> Guarantee:
         """1 - 1/alpha becomes (1 - 1/alpha)^size, gamma becomes gamma (alpha - 1)((1 - 1/alpha)^-size - 1).

@@ -42,9 +42,9 @@ from adversary.report.kit import (
 )
 from adversary.report.words import unit_notes
 
+# Defaults of the command.
 PRIORS = (0.01, 0.1, 0.5)
 LEVELS = (0.01, 0.05, 0.1)
-# What is shown where nothing is asked for.
 DELTAS = (1e-6, 1e-10)
 SIDES = ["lower", "upper"]
 

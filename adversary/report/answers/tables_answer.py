@@ -307,8 +307,8 @@ def _people(people: xr.Dataset, tree: xr.DataTree, name: str, *, whole: bool = F
 def _published_section(tree: xr.DataTree) -> Section:
     most = sorted(set(map(str, tree["people"].to_dataset()["tells_most"].values)))
     several = tree["tables"].sizes["table"] > 1
-    sentence = f"Table {most[0]} tells most about everybody." if len(most) == 1 and several else ""
-    return Section("What is published", sentence, tables=[_tables(tree)])
+    claim = f"Table {most[0]} tells most about everybody." if len(most) == 1 and several else ""
+    return Section("What is published", claim, tables=[_tables(tree)])
 
 
 def _tables(tree: xr.DataTree) -> Table:

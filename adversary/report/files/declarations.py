@@ -75,14 +75,14 @@ def _object(keys: Mapping[str, Key]) -> dict[str, Any]:
 
 
 def _schema(one: Key, beside: Mapping[str, Key]) -> dict[str, Any]:
-    schema = {"description": one.about} | ({} if one.default in (..., None, {}, ()) else {"default": one.default})
+    described = {"description": one.about} | ({} if one.default in (..., None, {}, ()) else {"default": one.default})
     if one.kind in ("table", "open"):
-        return schema | _object(one.keys)
+        return described | _object(one.keys)
     if one.kind == "named":
-        return schema | {"type": "object", "additionalProperties": _object(one.keys)}
+        return described | {"type": "object", "additionalProperties": _object(one.keys)}
     if one.kind == "rows":
-        return schema | {"type": "array", "items": _object(one.keys)}
-    return schema | TYPES[one.kind] | ({"enum": list(one.words)} if one.words else {})
+        return described | {"type": "array", "items": _object(one.keys)}
+    return described | TYPES[one.kind] | ({"enum": list(one.words)} if one.words else {})
 
 
 def starting_file(kind: str, *wanted: str) -> str:

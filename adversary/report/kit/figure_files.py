@@ -19,14 +19,13 @@ from adversary.report.kit.safe_text import printable
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Colours by role, in either mode: text, bounds and what was before; quieter text; spines and bars; what cannot be;
+# the adversary after the release; what the title speaks of, or what is compared; a third and a fourth thing; the
+# ground.
 LIGHT = {
     "ink": "#1F2933", "quiet": "#5F6B7A", "line": "#D5DBE1", "impossible": "#E9EDF1",
     "after": "#0072B2", "finding": "#B8470B", "third": "#1A6941", "fourth": "#7D3866", "paper": "#FFFFFF",
 }  # fmt: skip
-
-# Colours by role, in either mode: text, bounds and what was before; quieter text; spines and bars; what cannot be;
-# the adversary after the release; what the title speaks of, or what is compared; a third and a fourth thing; the
-# ground.
 DARK = {
     "ink": "#E6EAF0", "quiet": "#A3AEBB", "line": "#36404C", "impossible": "#232A33",
     "after": "#5BB0E8", "finding": "#FF8A4C", "third": "#54BA98", "fourth": "#CF5DBC", "paper": "#14181E",

@@ -35,7 +35,7 @@ def with_verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.DataTree:
 
 
 def verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.Dataset:
-    """Those of `policy.budget.verdicts`; attribute `caveat` tells of adversaries whom no profile covers.
+    """Those of `budget.verdicts`; attribute `caveat` tells of adversaries whom no profile covers.
 
     Attribute `remedy` is the budget that would keep a profile which is broken, or the input to change.
     """
@@ -47,10 +47,10 @@ def verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.Dataset:
     violated = [str(name) for name in bound["definition"].values if (bound.sel(definition=name) == "violated").any()]
     failure = float(tree.attrs.get("failure", scenario.failure))
     plan, kind = scenario.plan, scenario.statistic
-    verdicts = budget.verdicts(plan, scenario.profile, scenario.guarantee, failure, statistic=kind, violated=violated)
-    broken = verdicts.attrs["status"] == BROKEN
+    table = budget.verdicts(plan, scenario.profile, scenario.guarantee, failure, statistic=kind, violated=violated)
+    broken = table.attrs["status"] == BROKEN
     cure = remedy(plan, scenario.profile, failure, kind) if broken else ""
-    return verdicts.assign_attrs(caveat=caveat(scenario), remedy=cure)
+    return table.assign_attrs(caveat=caveat(scenario), remedy=cure)
 
 
 def dependent_adversaries(scenario: Scenario) -> dict[str, int]:
@@ -76,24 +76,24 @@ def caveat(scenario: Scenario) -> str:
     )
 
 
-def verdict_sentence(verdicts: xr.Dataset) -> str:
+def verdict_sentence(table: xr.Dataset) -> str:
     """The sentence of these verdicts, with the remedy where the profile is broken."""
-    status = str(verdicts.attrs["status"])
-    sentence = SAID[UNPROMISED if status == BROKEN and verdicts.sizes["definition"] == 1 else status]
-    return f"{sentence} {verdicts.attrs['remedy']}".strip()
+    status = str(table.attrs["status"])
+    sentence = SAID[UNPROMISED if status == BROKEN and table.sizes["definition"] == 1 else status]
+    return f"{sentence} {table.attrs['remedy']}".strip()
 
 
-def broken_line(verdicts: xr.Dataset) -> str:
+def broken_line(table: xr.Dataset) -> str:
     """Line on a risk profile that the release does not keep; "" if it is kept.
 
     If the profile is broken: the privacy loss that it allows, the loss by every guarantee that holds and by the noise
     itself, and what would keep the profile. If it is not covered: the reason.
     """
-    status = str(verdicts.attrs["status"])
+    status = str(table.attrs["status"])
     if status == KEPT:
         return ""
-    profile = f"the risk profile ({verdicts.attrs['words']}) is {status}"
-    true = verdicts.isel(definition=verdicts["true"].values & (verdicts["status"].values == status))
+    profile = f"the risk profile ({table.attrs['words']}) is {status}"
+    true = table.isel(definition=table["true"].values & (table["status"].values == status))
     if status == NOT_COVERED:
         return f"{profile}: {true['words'].values[-1]}"
     spent = [
@@ -102,6 +102,6 @@ def broken_line(verdicts: xr.Dataset) -> str:
     ]
     # NaN asks for less than no information
     allowed = np.nan_to_num(float(true["allowed"][-1]), nan=0.0)
-    cure = str(verdicts.attrs["remedy"])
+    cure = str(table.attrs["remedy"])
     allows = f"it allows a privacy loss of {format_bound(allowed, False)}, and spent are {join_words(spent)}"
     return f"{profile}: {allows}; {cure[0].lower()}{cure[1:-1]}"

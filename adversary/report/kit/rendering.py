@@ -18,7 +18,7 @@ from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
-from adversary._core import join_words
+from adversary._core import first_sentence, join_words
 from adversary.report.kit.document import Card, Document, Figure, Section
 from adversary.report.kit.figure_files import inline_svg
 from adversary.report.kit.safe_text import printable
@@ -78,15 +78,6 @@ def show(document: Document, *, full: bool = True) -> None:
             screen.print(Text(document.todo), overflow="ignore", crop=False, soft_wrap=True)
     for line in summary.warnings:  # last, where the eye ends
         screen.print(Text(f"\nTake care. {line if full else first_sentence(line)}", style="bold"))
-
-
-def first_sentence(text: str) -> str:
-    """A text up to the first full stop that ends a sentence.
-
-    >>> first_sentence("At most 0.1 nats. The rest.")
-    'At most 0.1 nats.'
-    """
-    return re.split(r"(?<=[.!?])\s+(?=[A-Z“])", text, maxsplit=1)[0]
 
 
 def _show_main(table: Table, tables: int, screen: Console) -> None:

@@ -17,9 +17,8 @@ from adversary.budget import first_beyond
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy, PureDP, worst_prior
 
-LARGEST = 1_000_000
-
 # Releases beyond which a threshold is not looked for: of definitions that add up, and of losses to be composed.
+LARGEST = 1_000_000
 LARGEST_OF_LOSSES = 1_000
 
 # Failures to speak of instead, where nearly the same limit holds.
@@ -113,15 +112,15 @@ def usual_failure(guarantee: Guarantee, releases: int = 1) -> float:
 
     What a small delta adds to epsilon, for instance, is negligible down to failures not far above it.
     """
-    usual, usual_failure = limits_after(guarantee, releases, DEFAULT_FAILURE)[-1], DEFAULT_FAILURE
+    usual, chosen = limits_after(guarantee, releases, DEFAULT_FAILURE)[-1], DEFAULT_FAILURE
     if usual.certain:
         return DEFAULT_FAILURE
     most = NEARLY * usual.loss
     for failure in SMALLER:
         if not limits_after(guarantee, releases, failure)[-1].loss <= most < np.inf:
             break
-        usual_failure = failure
-    return usual_failure
+        chosen = failure
+    return chosen
 
 
 def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[BeliefLimit, ...]:
