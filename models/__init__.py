@@ -13,11 +13,11 @@ import lazy_loader
 
 _public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
-MOVED = {"ExactGibbs", "published_gibbs_law"}
-"""Former names of this package, moved to `adversary.literature`."""
+MOVED = {"ExactGibbs": "ExactGibbs", "published_gibbs_law": "published_gibbs_probability"}
+"""Former names of this package, and their present ones in `adversary.literature`."""
 
 
 def __getattr__(name: str) -> object:
     if name in MOVED:
-        raise AttributeError(f"models.{name} is called adversary.literature.{name} now")
+        raise AttributeError(f"models.{name} is called adversary.literature.{MOVED[name]} now")
     return _public(name)

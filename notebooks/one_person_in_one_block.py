@@ -164,7 +164,9 @@ assert round(exact, 3) == 0.503
 # distribution has those two conditionals, but the chain still has a stationary distribution, which needs no simulation:
 
 # %%
-faulty = float(adv.literature.published_gibbs_law(plan, adversary, observed))
+faulty = float(
+    adv.literature.published_gibbs_probability(plan, adversary, observed)
+)
 print(f"the published chain, run for ever: {faulty:.3f} (printed: 0.570)")
 
 # %% tags=["hide-input"]
@@ -181,7 +183,7 @@ def published(truth: str) -> float:
     """P(best guess is right) of the published chain, over the same releases."""
     table = hierarchy["release"].to_dataset().sel(truth=truth)
     table = table.isel(release=np.flatnonzero(table["weight"] > 1e-9))
-    chance = adv.literature.published_gibbs_law(
+    chance = adv.literature.published_gibbs_probability(
         plan, adversary, adv.observed(table)
     )
     return float(table["weight"] @ xr.DataArray(chance > 0.5, dims="release"))

@@ -293,7 +293,7 @@ np.floor(100 * pd.DataFrame(rows).T) / 100
 
 # %%
 frameworks = adv.literature.frameworks
-agree = frameworks.JointLaw([[0.4, 0.1], [0.1, 0.4]])
+agree = frameworks.JointDistribution([[0.4, 0.1], [0.1, 0.4]])
 compared = frameworks.compare(agree, sum, adv.Laplace(1.0))["epsilon"]
 compared.sel(framework=["DP", "inferential"]).to_pandas().round(2)
 

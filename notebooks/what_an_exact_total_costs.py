@@ -135,7 +135,9 @@ print("records that change together:", adv.invariants.semi_adjacency_of(left))
 # %%
 literature = adv.literature
 response = adv.RandomizedResponse(epsilon=1.0)
-flat = literature.frameworks.JointLaw.listed(everything, np.full(8, 1 / 8))
+flat = literature.frameworks.JointDistribution.listed(
+    everything, np.full(8, 1 / 8)
+)
 given = flat.given(lambda world: sum(world) == 2)
 likelihood = literature.record_log_likelihood(response, [0, 1, 1], given)
 after = given.after(likelihood)
@@ -339,7 +341,7 @@ worlds = [
     tuple(cells.index(record) for record in world)
     for world in Margins([[2, 1], [2, 1]]).listed
 ]
-even = literature.frameworks.JointLaw.listed(
+even = literature.frameworks.JointDistribution.listed(
     worlds, np.full(len(worlds), 1 / len(worlds))
 )
 released = list(itertools.product(range(4), repeat=3))

@@ -5,7 +5,7 @@ from .canonical import canonical_noise as canonical_noise
 from .databases import record_log_likelihood as record_log_likelihood
 from .databases import record_odds as record_odds
 from .exact_gibbs import ExactGibbs as ExactGibbs
-from .exact_gibbs import published_gibbs_law as published_gibbs_law
-from .joint_law import JointLaw as JointLaw
+from .exact_gibbs import published_gibbs_probability as published_gibbs_probability
+from .joint_distribution import JointDistribution as JointDistribution
 from .odds_ratio import OddsRatioTest as OddsRatioTest
 from .odds_ratio import umpu as umpu

@@ -1,9 +1,9 @@
-"""Canonical noise: additive noise whose trade-off at a shift of one is the guaranteed one, exactly.
+"""Canonical noise: additive noise whose trade-off function at a shift of one is exactly the guaranteed one.
 
 A cdf F is a canonical noise distribution of a trade-off f (Awan and Vadhan 2023; Cho and Awan, Definition 35) if it is
 symmetric about 0, T(F, F(. - m)) >= f for shifts m up to 1, with equality at 1, and the best test of a shift rejects
-large values. Tests and estimates of a count lose least when they are built on it. Here f(u) = T(P, Q)(u) is the
-smallest type II error of tests of type I error 1 - u, in this package `guarantee.level(u)`.
+large values. Tests and estimates of a count have the most power when they are built on it. Here f(u) = T(P, Q)(u) is
+the smallest type II error of tests of type I error 1 - u, in this package `guarantee.level(u)`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,15 @@ from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import PrivacyLoss, compose_losses, repeat_loss
 from adversary.privacy.mechanisms import ContinuousNoise, Exact, Gaussian, Mechanism, root_of
 
+# Midpoints of 2,048 cells of [-1/2, 1/2]: the midpoint rule then has a relative error of about 1e-7.
 _CELL = (np.arange(2048) + 0.5) / 2048 - 0.5
+
+# Difference of delta(epsilon) between a loss and its exchange, from quadrature and rounding, up to which it counts as
+# symmetric.
 _ASYMMETRY = 1e-9
 
 
-class CanonicalLaw(ContinuousNoise):
+class AbstractCanonicalNoise(ContinuousNoise):
     """Canonical noise for a count that one record moves by at most 1: unit of noise = unit of the count.
 
     To write one: `nominal_guarantee`, `upper_quantile`, and what any continuous noise needs. Shifted by k it has the
@@ -50,11 +54,11 @@ class CanonicalLaw(ContinuousNoise):
     @property
     @abstractmethod
     def nominal_guarantee(self) -> Guarantee:
-        """The guarantee it attains."""
+        """The guarantee whose trade-off function the noise attains at a shift of one."""
 
     @abstractmethod
     def upper_quantile(self, mass: Floats) -> Floats:
-        """The x >= 0 with P(noise > x) = mass, for masses in (0, 1/2]."""
+        """Upper quantile of the noise: the x >= 0 with P(noise > x) = mass, for masses in (0, 1/2]."""
 
     def breaks(self, end: float) -> Floats:
         return np.asarray(np.arange(np.ceil(end) + 1.0) + 0.5)
@@ -81,12 +85,12 @@ class CanonicalLaw(ContinuousNoise):
         n = int(check_whole("count", count, minimum=0))
         if n > 1:
             raise NotImplementedError(
-                f"the law of a sum of {n} canonical noises is not derived: give the total its own"
+                f"the distribution of a sum of {n} canonical noises is not derived: give the total its own"
             )
         return self if n else Exact()
 
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
-        """The worst pair of the guarantee for that many records, which a whole shift attains."""
+        """Privacy loss of a whole-number shift: that of the worst pair of the guarantee for so many records."""
         change, count = self.change(sensitivity, cells)
         shift = int(check_whole("sensitivity", change, minimum=0))
         return repeat_loss(self.nominal_guarantee.group(shift).worst_pair if shift else compose_losses([]), count)
@@ -100,8 +104,8 @@ class CanonicalLaw(ContinuousNoise):
 
 
 @dataclass(frozen=True)
-class CanonicalNoise(CanonicalLaw):
-    """The canonical noise every symmetric trade-off has, piece by piece (Lemma 36).
+class CanonicalNoise(AbstractCanonicalNoise):
+    """Canonical noise of any symmetric trade-off function, built piece by piece (Cho and Awan, Lemma 36).
 
     With c = (1 - advantage) / 2, the fixed point f(1 - c) = c, it is uniform with density 1 - 2c on [-1/2, 1/2], and
     F(x) = f(F(x + 1)) to the left, 1 - f(1 - F(x - 1)) to the right.
@@ -113,8 +117,8 @@ class CanonicalNoise(CanonicalLaw):
 
     Raises
     ------
-    ValueError : nothing may be released, f(u) = u; or a loss of another law when P and Q are exchanged
-    TypeError : a definition that says more than its trade-off (zCDP, Renyi, probabilistic DP)
+    ValueError : nothing may be released, f(u) = u; or a loss whose distribution changes when P and Q are exchanged
+    TypeError : a definition that is not determined by its trade-off (zCDP, Renyi, probabilistic DP)
 
     >>> noise = CanonicalNoise(GaussianDP(1.0))
     >>> round(noise.cdf(1.0, 0), 6), round(noise.sf(0.5, 0), 6)
@@ -160,7 +164,7 @@ class CanonicalNoise(CanonicalLaw):
             ) from None
 
     def reach(self, nats: float = TAIL_NATS) -> float:
-        """The first whole number of units at which the density has fallen that far, or nothing is left beyond."""
+        """Smallest whole number at which the density has fallen by `nats` from its peak, or no mass is left beyond."""
         mass, lost, k = np.array([0.5]), 0.0, 0
         while mass[0] > 0.0 and lost < nats:
             lost += float(_loss_at(self.nominal_guarantee.worst_pair, mass)[0])
@@ -172,6 +176,7 @@ class CanonicalNoise(CanonicalLaw):
             return np.log(self._survival(as_array(offset)))
 
     def _survival(self, x: Floats) -> Floats:
+        """P(noise > x), any sign of x."""
         beyond = self._chain(np.abs(x))[0]
         return np.where(x >= 0.0, beyond, 1.0 - beyond)
 
@@ -181,7 +186,10 @@ class CanonicalNoise(CanonicalLaw):
         return np.where(beyond > 0.0, np.log(self._height) - lost, -np.inf)
 
     def _chain(self, x: Floats, *, losses: bool = False) -> tuple[Floats, Floats]:
-        """(P(noise > x), sum of the losses on the way) for x >= 0."""
+        """P(noise > x) for x >= 0, by iterating f from [-1/2, 1/2] outwards; and the sum of the losses at each step.
+
+        The second array is 0 unless `losses` are wanted: they cost a root search each.
+        """
         steps = np.ceil(np.ravel(x) - 0.5)
         mass, lost = 0.5 - self._height * (np.ravel(x) - steps), np.zeros(np.size(x))
         done = 0
@@ -202,11 +210,11 @@ class CanonicalNoise(CanonicalLaw):
 
 
 @dataclass(frozen=True)
-class Tulap(CanonicalLaw):
-    """Canonical noise of (epsilon, delta)-DP for a count that one record moves by 1: truncated-uniform-Laplace, closed.
+class Tulap(AbstractCanonicalNoise):
+    """Truncated-uniform-Laplace: canonical noise of (epsilon, delta)-DP in closed form, for a count of sensitivity 1.
 
-    At delta 0 it is a geometric difference plus a uniform on (-1/2, 1/2); elsewhere that law cut off where delta of the
-    mass of a shift is spent (Awan and Slavkovic 2018; Cho and Awan, section 5.3).
+    At delta 0 it is the difference of two geometric variables plus a uniform on (-1/2, 1/2); at positive delta this
+    distribution is truncated at `bound` (Awan and Slavkovic 2018; Cho and Awan, section 5.3).
 
     With b = e^-epsilon, A = (1 - b + 2 delta b) / (1 + b) and k = |x| to the nearest whole number, the density is A b^k
     while P(noise > |x|) = b^k (1/2 - A (|x| - k) - delta (e^(k epsilon) - 1) / (e^epsilon - 1)) is positive, 0 beyond.
@@ -254,7 +262,7 @@ class Tulap(CanonicalLaw):
 
     @property
     def variance(self) -> float:
-        """2b / (1 - b)^2 + 1/12 at delta 0; the sum over cells elsewhere."""
+        """Variance: 2b / (1 - b)^2 + 1/12 at delta 0; the sum over cells of constant density otherwise."""
         if self.delta == 0.0:
             return float(2.0 * np.exp(-self.epsilon) / np.expm1(-self.epsilon) ** 2 + 1.0 / 12.0)
         k = np.arange(min(np.ceil(self.bound + 0.5), self.reach(2.0 * TAIL_NATS) + 1.0))
@@ -293,14 +301,19 @@ class Tulap(CanonicalLaw):
             return np.asarray(np.log(np.maximum(left, 0.0)) - self.epsilon * k)
 
     def _geometric_sum(self, k: Floats) -> Floats:
-        """1 + e^epsilon + ... + e^((k - 1) epsilon)."""
+        """Geometric sum 1 + e^epsilon + ... + e^((k - 1) epsilon)."""
         if not self.epsilon:
             return k
         below = np.expm1(-k * self.epsilon) / np.expm1(-self.epsilon)
+        # e^709 is the largest whole power of e that a double holds
         return np.asarray(np.exp(np.minimum((k - 1.0) * self.epsilon, 709.0)) * below)
 
     def upper_quantile(self, mass: Floats) -> Floats:
-        """Cells k until b^k (c - delta (e^(k epsilon) - 1) / (e^epsilon - 1)) falls to the mass, then along a line."""
+        """Upper quantile in closed form.
+
+        The number k of whole cells is the smallest at which b^k (c - delta (e^(k epsilon) - 1) / (e^epsilon - 1)) is at
+        most the mass; within a cell the density is constant, so the survival function is a line.
+        """
         v, c = as_array(mass), 0.5 * (1.0 - self.height)
         gap = np.maximum(c - v, 0.0)
         if self.epsilon:
@@ -319,8 +332,8 @@ class Tulap(CanonicalLaw):
 def canonical_noise(guarantee: Guarantee) -> ContinuousNoise:
     """Canonical noise of a guarantee, in the simplest form known.
 
-    `Tulap` for pure and approximate DP, and for no privacy at all (a uniform law); N(0, 1 / mu^2) for Gaussian DP; the
-    general construction, `CanonicalNoise`, for the rest.
+    `Tulap` for pure and approximate DP, and for no privacy at all (a uniform distribution); N(0, 1 / mu^2) for
+    Gaussian DP; the general construction, `CanonicalNoise`, for the rest.
 
     Parameters
     ----------
@@ -362,7 +375,7 @@ def _(guarantee: GaussianDP) -> ContinuousNoise:
 
 
 def check_trade_off(guarantee: Guarantee) -> None:
-    """Refuses what has no canonical noise: see `CanonicalNoise`."""
+    """Refuse a guarantee without canonical noise (TypeError or ValueError): see `CanonicalNoise`."""
     if not isinstance(guarantee, Guarantee):
         raise TypeError(f"canonical noise is made for a Guarantee, got {guarantee!r}")
     try:
@@ -379,9 +392,14 @@ def check_trade_off(guarantee: Guarantee) -> None:
         guarantee.swapped is not guarantee
         and np.abs(guarantee.delta(e) - guarantee.swapped.delta(e)).max() > _ASYMMETRY
     ):
-        raise ValueError("the loss must have one law when P and Q are exchanged: its trade-off is not symmetric")
+        raise ValueError(
+            "the loss must have the same distribution when P and Q are exchanged: its trade-off is not symmetric"
+        )
 
 
 def _loss_at(pair: PrivacyLoss, power: Floats) -> Floats:
-    """Loss at which the best test of this power (at most 1 - c, so it is not negative) stops rejecting."""
+    """Critical value, in nats, of the likelihood-ratio test of each power: the t with P(loss > t) = power.
+
+    It is not negative: powers are at most 1 - c, the fixed point of the trade-off.
+    """
     return solve_decreasing_each(lambda t: as_array(pair.tail(t)[0]) - power, power.size)

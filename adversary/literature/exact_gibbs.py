@@ -1,10 +1,10 @@
-"""Gibbs sampling of discrete latents from their exact full conditionals, and the published chain that went wrong.
+"""Gibbs sampling of discrete latents from their exact full conditionals, and the faulty chain of a published table.
 
-The belief about a total given the count inside stands in *both* conditionals of the two-level model, eqs 2.10 and 2.11
-of Kazan and Reiter (2025): given a total of m, the count inside cannot be m + 1. `ExactGibbs` takes each conditional
-from the model's joint density, so that cannot be forgotten. The published tables come from a chain whose update of the
-count inside leaves the belief out; no joint law has these two conditionals. `published_gibbs_law` gives its stationary
-law.
+The belief about a total given the count inside is a factor of *both* conditionals of the two-level model, eqs 2.10 and
+2.11 of Kazan and Reiter (2025): given a total of m, the count inside cannot be m + 1. `ExactGibbs` computes each
+conditional from the model's joint density, so no factor can be left out. The published tables come from a chain whose
+update of the count inside leaves the belief out; no joint distribution has these two conditionals.
+`published_gibbs_probability` is P(in) under the stationary distribution of that chain.
 
 References
 ----------
@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 
 
 class ExactGibbs(GibbsStep):
-    r"""Update discrete latents one cell at a time, each from its exact law given all the rest.
+    r"""Update of discrete latents one cell at a time, each from its exact distribution given all the rest.
 
     .. math:: P(v \mid \text{rest}) = p(v, \text{rest}) \Big/ \sum_{v'} p(v', \text{rest})
 
@@ -86,15 +86,15 @@ class ExactGibbs(GibbsStep):
         return point, [{}]
 
 
-def published_gibbs_law(plan: Plan, adversary: Adversary, observed: Mapping[str, ArrayLike]) -> Any:
-    r"""P(in) under the stationary law of the published, faulty two-level chain. For comparison only.
+def published_gibbs_probability(plan: Plan, adversary: Adversary, observed: Mapping[str, ArrayLike]) -> Any:
+    r"""P(in) under the stationary distribution of the published, faulty two-level chain. For comparison only.
 
     .. math:: \frac{a}{a + 1 - b}, \qquad a = E[q(X_2) \mid \text{out}], \quad b = E[q(X_2) \mid \text{in}],
 
     where :math:`q(x_2)` is the chance that the chain's update of the count inside chooses "in". It uses
     :math:`P(k) \, P(\text{noisy}_1 \mid k) \, h(\text{sum} - x_2 + k)` but not the belief :math:`\pi(x_2 \mid k)`,
-    so it can choose a count inside above the total. The update of :math:`X_2` is the right one. For the model itself
-    ask `Adversary.posterior`.
+    so it can choose a count inside above the total. The update of :math:`X_2` is the right one. The posterior of the
+    model itself is `Adversary.posterior`.
 
     Parameters
     ----------
@@ -142,7 +142,11 @@ def published_gibbs_law(plan: Plan, adversary: Adversary, observed: Mapping[str,
 
 
 def _totals(belief: Any, inside: NDArray[np.int64], mechanism: Any, noisy: Floats, total: Floats) -> NDArray[np.int64]:
-    """Every total that can matter: from the smallest count inside to where the releases pull, and the noise's reach."""
+    """Grid of totals to sum over: from the smallest count inside to the end of the belief's support.
+
+    Where the belief has no end, the grid goes on to the largest total that a release points to, plus the distance at
+    which the noise of the total has no mass left.
+    """
     reach = int(mechanism.support(0)[-1])
     pulled = int(max(noisy.max(), (inside.max() + total).max(), inside.max())) + reach
     ends = [belief.support(int(k))[1] for k in inside]

@@ -1,7 +1,8 @@
-"""What a release tells apart: mixtures of the noise laws of finitely many answers, compared without a grid of outputs.
+"""Mixtures of the noise distributions around finitely many answers: largest log ratios and mutual information.
 
-A hypothesis that leaves other records open is a mixture: it gives each answer of the query a weight, and the release
-has density sum_a weight_a f(o | a). Largest log ratios of two mixtures are exact, information is by quadrature.
+Under a hypothesis that leaves other records open, the query has each answer with some weight, and the release has
+density sum_a weight_a f(o | a). The largest log ratio of two such mixtures is exact, without a grid of outputs; mutual
+information is by quadrature.
 """
 
 from __future__ import annotations
@@ -17,30 +18,32 @@ from scipy.special import kl_div
 from adversary._core import TAIL_NATS, Floats, as_array, log_sum_exp
 from adversary.privacy.mechanisms import ContinuousNoise, IntegerNoise, Mechanism
 
+# Absolute gap, in nats, at which the search for a largest log ratio under Gaussian noise stops.
 RESOLUTION = 1e-12
-"""Absolute gap, in nats, at which the search for a largest log ratio under Gaussian noise stops."""
 
+# Gauss-Legendre nodes of a panel, which is at most one standard deviation wide: a Gaussian density is integrated to
+# rounding error.
 _PANEL_NODES = 12
 
 
 @dataclass(frozen=True, eq=False)
 class Mixtures:
-    """The releases of finitely many answers of a query.
+    """Releases of a query with finitely many answers, and the mixtures of their distributions.
 
     Largest log ratio of two mixtures over all releases o:
 
     - Laplace and geometric noise: between neighbouring answers both densities are A e^(-o/b) + B e^(o/b), a ratio of
       linear functions of e^(2o/b) and so monotone; beyond the outermost answers it is constant. Attained at an answer.
-    - Gaussian and discrete Gaussian noise: the tails belong to the extreme answers, so it is infinite when the first
-      mixture reaches further out than the second, and otherwise found by branch and bound, see `_branch_and_bound`.
+    - Gaussian and discrete Gaussian noise: far out the extreme answers dominate, so it is infinite if the first mixture
+      has an answer beyond all of the second's; otherwise it is computed by branch and bound, see `_branch_and_bound`.
     - Randomised response, no noise and other finite mechanisms: all releases are enumerated.
 
-    Two answers that differ by d (no mixture): where the noise is log-concave the tail decides, d times its rate; other
-    noise has its own largest loss.
+    Largest log ratio of two single answers that differ by d: d times the tail rate where the noise is log-concave, else
+    the maximum of the mechanism's privacy loss.
 
     Parameters
     ----------
-    mechanism : any noise law; for sums of Laplace or geometric noise only single answers can be compared
+    mechanism : any noise distribution; for sums of Laplace or geometric noise only single answers can be compared
     answers : distinct answers, ascending, in units of the query
     """
 
@@ -49,7 +52,10 @@ class Mixtures:
 
     @classmethod
     def of(cls, mechanism: Mechanism, answers: Any) -> tuple[Mixtures, Any]:
-        """The distinct answers of a query, and the place of each answer among them; answers must suit the noise."""
+        """Mixtures over the distinct answers of a query, and the index of each given answer among them.
+
+        Answers that the mechanism cannot take (fractions under integer noise, infinities) are refused.
+        """
         array = as_array(answers) if mechanism.is_continuous else mechanism.check_value(answers, "query")
         if not np.isfinite(array).all():
             raise ValueError(f"query must answer with finite numbers, got {array[~np.isfinite(array)].ravel()[0]}")
@@ -63,13 +69,13 @@ class Mixtures:
             distance = np.abs(self.answers[:, None] - self.answers)
             if self.mechanism.log_concave:
                 return np.where(distance > 0, self.mechanism.tail_rate * np.maximum(distance, 1e-300), 0.0)
-            apart, place = np.unique(distance, return_inverse=True)
-            losses = np.array([self.mechanism.privacy_loss(float(one), 1).maximum for one in apart])
+            differences, place = np.unique(distance, return_inverse=True)
+            losses = np.array([self.mechanism.privacy_loss(float(difference), 1).maximum for difference in differences])
             return np.asarray(losses[place].reshape(distance.shape), dtype=np.float64)
         log_f = self._log_likelihood(self._turning_points)
         return np.asarray(_log_ratio(log_f[:, :, None], log_f[:, None, :]).max(0), dtype=np.float64)
 
-    def largest(self, first: Floats, second: Floats) -> float:
+    def largest_log_ratio(self, first: Floats, second: Floats) -> float:
         """sup over releases of log(sum_a first_a f(o | a) / sum_a second_a f(o | a)), in nats; inf where unbounded."""
         if np.count_nonzero(first) == np.count_nonzero(second) == 1:
             return float(self.pairwise[np.argmax(first), np.argmax(second)])
@@ -80,13 +86,16 @@ class Mixtures:
         log_f = self._log_likelihood(self._turning_points)
         return float(_log_ratio(log_sum_exp(log_f + v), log_sum_exp(log_f + w)).max())
 
-    def distance(self, first: Floats, second: Floats) -> float:
-        """sup over releases of the absolute log ratio, in nats."""
-        forward = self.largest(first, second)
-        return forward if np.isposinf(forward) else max(forward, self.largest(second, first))
+    def largest_absolute_log_ratio(self, first: Floats, second: Floats) -> float:
+        """sup over releases of the absolute log ratio of two mixtures, in nats; inf where unbounded."""
+        forward = self.largest_log_ratio(first, second)
+        return forward if np.isposinf(forward) else max(forward, self.largest_log_ratio(second, first))
 
     def information(self, prior: Floats, weights: Floats) -> float:
-        """Mutual information, in nats, between the hypothesis (one row of `weights` each) and the release."""
+        """Mutual information, in nats, between the hypothesis and the release.
+
+        `prior` (hypothesis,) are the probabilities of the hypotheses, `weights` (hypothesis, answer) their mixtures.
+        """
         return float(prior @ self._divergences(prior, weights))
 
     def capacity(self, weights: Floats) -> float:
@@ -106,7 +115,7 @@ class Mixtures:
             lambda prior: -(prior @ self._divergences(prior, weights)) / scale,
             uniform,
             jac=lambda prior: -self._divergences(prior, weights) / scale,
-            # no hypothesis excluded: its divergence would be infinite
+            # a prior of 0 would make the divergence of that hypothesis from the mixture infinite
             bounds=[(1e-15, 1.0)] * size,
             constraints={"type": "eq", "fun": lambda prior: prior.sum() - 1.0},
             method="SLSQP",
@@ -145,19 +154,19 @@ class Mixtures:
 
     @cached_property
     def _turning_points(self) -> Floats:
-        """Releases among which a largest ratio of mixtures is attained."""
+        """Finitely many releases, at one of which the largest ratio of any two mixtures is attained."""
         if self.mechanism.laplace_rate is not None or self.mechanism.is_exact:
             return self.answers
         if isinstance(self.mechanism, IntegerNoise | ContinuousNoise):
             raise NotImplementedError(
-                f"largest ratios of mixtures are not derived for {self.mechanism!r}: ask one release's noise"
+                f"largest ratios of mixtures are not derived for {self.mechanism!r}: give the noise of one release"
             )
         support = np.unique(np.concatenate([self.mechanism.support(int(a)) for a in self.answers]))
         beyond = self._log_likelihood(as_array([support[0] - 1, support[-1] + 1]))
         if not np.isneginf(beyond).all():
             raise NotImplementedError(
-                f"{self.mechanism!r} is neither additive noise nor finite: ask the noise inside it, "
-                "which post-processing cannot exceed"
+                f"{self.mechanism!r} is neither additive noise nor finite: give the noise inside it, "
+                "whose value is an upper bound after post-processing"
             )
         return support.astype(np.float64)
 
@@ -191,7 +200,8 @@ class Mixtures:
         curvature = (rho * (a[-1] - a[0])) ** 2 * np.expm1(min(np.log(2.0), np.ptp(log_v - log_w)))
 
         def at(o: Floats) -> tuple[Floats, Floats, Floats]:
-            """(g, E_first[a | o], E_second[a | o]), exponents taken from the answer nearest to the release."""
+            """(g, E_first[a | o], E_second[a | o]) at releases o."""
+            # exponents relative to those of the nearest answer: the largest is near 0, so exp does not underflow
             near = a[np.abs(o[:, None] - a).argmin(1)][:, None]
             nats = rho * (a - near) * (2.0 * o[:, None] - a - near)
             top_v, top_w = log_sum_exp(nats + log_v), log_sum_exp(nats + log_w)
@@ -211,7 +221,10 @@ class Mixtures:
 
 
 def _limit(answers: Floats, first: Floats, second: Floats) -> float:
-    """Limit of the log ratio far beyond the largest answer, Gaussian tails: the largest answer of each decides."""
+    """Limit of the log ratio of two mixtures under Gaussian noise as the release goes to +infinity.
+
+    The mixture with the larger largest answer dominates; if these are equal, the ratio of their weights remains.
+    """
     i, j = np.flatnonzero(first)[-1], np.flatnonzero(second)[-1]
     if i != j:
         return float("inf") if answers[i] > answers[j] else float("-inf")
@@ -219,6 +232,6 @@ def _limit(answers: Floats, first: Floats, second: Floats) -> float:
 
 
 def _log_ratio(above: Floats, below: Floats) -> Floats:
-    """above - below, -inf (never a largest ratio) where the first is impossible."""
+    """Difference of two arrays of log densities, with -inf where the first is -inf (even if both are)."""
     with np.errstate(invalid="ignore"):
         return np.where(np.isneginf(above), -np.inf, above - below)

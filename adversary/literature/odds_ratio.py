@@ -1,10 +1,10 @@
-"""The best private test of association in a 2 x 2 table whose margins are published.
+"""Uniformly most powerful unbiased private test of association in a 2 x 2 table whose margins are published.
 
-Given both margins a 2 x 2 table has one free cell, x11, which follows Fisher's noncentral hypergeometric law in the
-odds ratio. Conforming tables within semi-adjacency differ by at most 1 in it, so a private test is a function of x11
-that may not rise too fast, and adding canonical noise to x11 gives the uniformly most powerful unbiased one (Cho and
-Awan, Theorem 37). Two slips of the paper are mended: the odds ratio is that of row 1 against row 2, and x11 is
-hypergeometric with the total of row 1 first.
+Given both margins a 2 x 2 table has one free cell, x11, which has Fisher's noncentral hypergeometric distribution with
+the table's odds ratio. Conforming tables within semi-adjacency differ by at most 1 in x11, so the guarantee limits how
+fast the rejection probability may rise with x11, and adding canonical noise to x11 gives the uniformly most powerful
+unbiased test (Cho and Awan, Theorem 37). Two errata of the paper are corrected: the odds ratio is that of row 1
+against row 2, and x11 is hypergeometric with the total of row 1 first.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ class OddsRatioTest:
             raise ValueError(f"level must be strictly between 0 and 1, got {level}")
         object.__setattr__(self, "margins", (t1, t2, c1, c2))
         object.__setattr__(self, "level", level)
-        self.noise  # noqa: B018  refuses a guarantee without canonical noise
+        # evaluated for its errors: a guarantee without canonical noise is refused at construction
+        self.noise  # noqa: B018
         if self.support.size == 1:
             warnings.warn(
                 f"the margins {self.margins} fix the whole table: the test rejects with probability {level} whatever "
@@ -94,7 +95,7 @@ class OddsRatioTest:
     def log_mass(self, odds_ratio: ArrayLike = 1.0) -> Any:
         """Log probability of each x11 in `support` given the margins: C(t1., x) C(t2., t.1 - x) w^x, scaled.
 
-        Fisher's noncentral hypergeometric law; shape (..., support) for odds ratios (...).
+        Fisher's noncentral hypergeometric distribution; shape (..., support) for odds ratios (...).
         """
         w, x, (t1, t2, c1, _) = check_positive("odds_ratio", odds_ratio), self.support, self.margins
         log_tables = -gammaln(x + 1) - gammaln(t1 - x + 1) - gammaln(c1 - x + 1) - gammaln(t2 - c1 + x + 1)
@@ -103,9 +104,9 @@ class OddsRatioTest:
 
     @cached_property
     def threshold(self) -> float:
-        """m, with sum over x of P_1(x) F(x - m) = level: reject where the release exceeds it. Errors to a lower level.
+        """Critical value m of the release, in units of x11 (not a whole number): reject where the release exceeds it.
 
-        In units of x11; not a whole number.
+        It solves sum over x of P_1(x) F(x - m) = level; rounding leaves the actual level below, never above.
         """
         mass = np.exp(self.log_mass())
 
@@ -135,7 +136,7 @@ class OddsRatioTest:
             return OddsRatioTest(self.margins, NoPrivacy(), self.level).power(odds_ratio)
 
     def release(self, x11: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
-        """Simulated releases U = x11 + noise; all else is post-processing of U and the margins."""
+        """Simulated releases U = x11 + noise; the test and its p-value are post-processing of U and the margins."""
         return self.noise.sample(self._check_count(x11), rng, size)
 
     @labelled

@@ -13,7 +13,7 @@ import xarray as xr
 import adversary as adv
 from adversary import budget, decisions, regression
 from adversary.bounded import BoundedRelease, NormalInverseGamma, posterior
-from adversary.literature.joint_law import JointLaw
+from adversary.literature.joint_distribution import JointDistribution
 from adversary.privacy.losses import interop
 
 TOWNS = xr.DataArray([0.1, 0.45], dims="town", coords={"town": ["A", "B"], "state": "X"})
@@ -182,7 +182,7 @@ PAIRED: dict[str, tuple[Callable[[Any, Any], Any], tuple[float, ...], tuple[floa
     ),
     "regression": (lambda x, y: regression.statistics(x, y).sums, P, Q),
     "databases": (
-        lambda rows, probs: JointLaw.listed(_rows(rows), probs).mass({"record 0": 0.9}), POINTS[0], P,
+        lambda rows, probs: JointDistribution.listed(_rows(rows), probs).mass({"record 0": 0.9}), POINTS[0], P,
     ),
 }  # fmt: skip
 """What pairs two lists: alike in value whatever order their labels have."""
@@ -296,15 +296,15 @@ def test_labels_of_a_law_of_counts_are_the_counts(name: str) -> None:
 
 def test_records_of_a_joint_law_have_their_labels() -> None:
     table = pd.DataFrame([[0.4, 0.1], [0.2, 0.3]], pd.Index(["a", "b"], name="x"), pd.Index(["c", "d"], name="y"))
-    law = JointLaw(table)
+    law = JointDistribution(table)
     assert law.records == {"x": ["a", "b"], "y": ["c", "d"]}
     event = pd.DataFrame([[True, False], [False, True]], ["b", "a"], ["d", "c"])  # (b, d) and (a, c)
     assert law.mass(event) == pytest.approx(0.7, rel=1e-14)
     turned = xr.DataArray(event.to_numpy().T, dims=("y", "x"), coords={"y": ["d", "c"], "x": ["b", "a"]})
     assert law.mass(turned) == pytest.approx(0.7, rel=1e-14)
-    assert JointLaw.independent({"r": pd.Series([0.2, 0.8], [5, 3])}).mass({"r": 5}) == pytest.approx(0.2)
+    assert JointDistribution.independent({"r": pd.Series([0.2, 0.8], [5, 3])}).mass({"r": 5}) == pytest.approx(0.2)
     with pytest.raises(ValueError, match="unstack"):
-        JointLaw(table.stack())
+        JointDistribution(table.stack())
     with pytest.raises(ValueError, match="same labels"):
         law.mass(pd.DataFrame(True, ["b", "z"], ["d", "c"]))
 

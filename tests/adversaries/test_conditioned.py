@@ -18,7 +18,7 @@ from adversary.adversaries import known_totals as cd
 from adversary.adversaries.known_totals.contingency import complete_tables
 from adversary.adversaries.known_totals.table_law import KnownMargins
 from adversary.adversaries.known_totals.table_posteriors import record_radius
-from adversary.literature.joint_law import JointLaw
+from adversary.literature.joint_distribution import JointDistribution
 from adversary.privacy.invariants.span_noise import KNorm, SpanGaussian
 from adversary.privacy.invariants.two_way_tables import sensitivity_space
 from tests.oracles import conditioned as oracle
@@ -303,7 +303,7 @@ def test_no_reader_of_databases_is_moved_beyond_the_bound() -> None:
     rng, epsilon = np.random.default_rng(3), 1.0
     listed = [(1, 1, 0), (1, 0, 1), (0, 1, 1)]
     noise = adv.RandomizedResponse(epsilon)
-    every = adv.literature.record_log_likelihood(noise, CUBE, JointLaw.listed(listed, np.full(3, 1 / 3)))
+    every = adv.literature.record_log_likelihood(noise, CUBE, JointDistribution.listed(listed, np.full(3, 1 / 3)))
     law = np.exp([[one[database] for database in listed] for one in every])  # (release, database)
     prior = rng.dirichlet(np.full(3, 0.4), size=4000)
     joint = prior[:, None] * law
@@ -321,7 +321,7 @@ def test_no_record_is_moved_beyond_its_radius() -> None:
     answers = list(itertools.product(range(4), repeat=3))
     for concentration in (0.1, 0.5, 1.0, 1.0, 10.0):
         prior = rng.dirichlet(np.full(len(listed), concentration))
-        known = JointLaw.listed(listed, prior)
+        known = JointDistribution.listed(listed, prior)
         odds = adv.literature.record_odds(known, adv.literature.record_log_likelihood(noise, answers, known), promise)
         assert (abs(odds.log_odds_factor).max("release") <= odds.bound + 1e-7).all()
         np.testing.assert_array_equal(odds.bound, odds.radius)
@@ -336,7 +336,7 @@ def test_no_record_is_moved_beyond_its_radius() -> None:
 
 def test_learning_twice_is_learning_from_both() -> None:
     prior = np.random.default_rng(2).dirichlet(np.ones(8))
-    known = JointLaw.listed(CUBE, prior).given(lambda database: sum(database) == 2)
+    known = JointDistribution.listed(CUBE, prior).given(lambda database: sum(database) == 2)
     law = adv.literature.record_log_likelihood(adv.RandomizedResponse(0.7), [[0, 1, 1], [1, 1, 0]], known)
     again, both = known.after(law[0]).after(law[1]), known.after(law.sum(0))
     np.testing.assert_allclose(again.array, both.array, rtol=1e-12)
@@ -346,7 +346,7 @@ def test_learning_twice_is_learning_from_both() -> None:
 
 def test_a_record_is_summed_over_databases() -> None:
     prior = np.random.default_rng(3).dirichlet(np.ones(8))
-    law = JointLaw.listed(CUBE, prior)
+    law = JointDistribution.listed(CUBE, prior)
     known = law.given(lambda database: sum(database) == 2)
     in_second = np.array([database[1] == 1 for database in CUBE])
     two = np.array([sum(database) == 2 for database in CUBE])
@@ -373,16 +373,16 @@ def test_a_record_is_summed_over_databases() -> None:
 )
 def test_contradictions_are_refused(prior: Any, databases: Any, total: int, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        JointLaw.listed(databases, prior).given(lambda database: sum(database) == total)
+        JointDistribution.listed(databases, prior).given(lambda database: sum(database) == total)
 
 
 def test_impossible_releases_are_refused() -> None:
-    known = JointLaw.listed([(0, 1), (1, 1)], [0.5, 0.5]).given({"record 0": 0})
+    known = JointDistribution.listed([(0, 1), (1, 1)], [0.5, 0.5]).given({"record 0": 0})
     with pytest.raises(ValueError, match="impossible under every database"):
         known.after([[0.0, -math.inf], [0.0, 0.0]])
     with pytest.raises(ValueError, match="impossible under every database"):
         adv.literature.record_odds(known, [[0.0, -math.inf], [0.0, 0.0]], adv.PureDP(1.0))
-    with pytest.raises(ValueError, match="log_likelihood must have the law's shape"):
+    with pytest.raises(ValueError, match="log_likelihood must have the distribution's shape"):
         known.after([0.0])
     with pytest.raises(ValueError, match="log_likelihood must be finite or -inf"):
         known.after([[0.0, math.nan], [0.0, 0.0]])

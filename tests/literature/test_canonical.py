@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 
 import adversary as adv
-from adversary.literature.canonical import CanonicalLaw, CanonicalNoise, Tulap, canonical_noise
+from adversary.literature.canonical import AbstractCanonicalNoise, CanonicalNoise, Tulap, canonical_noise
 from adversary.privacy.definitions.renyi import RenyiDP
 from adversary.privacy.losses.lattice import LatticeLoss
 from tests.tables import over
@@ -153,7 +153,7 @@ def test_best_known_form() -> None:
 
 
 def test_sums_of_canonical_noise() -> None:
-    noise: CanonicalLaw = Tulap(1.0)
+    noise: AbstractCanonicalNoise = Tulap(1.0)
     assert noise.total(1) is noise
     assert noise.total(0) == adv.Exact()
     with pytest.raises(NotImplementedError, match="sum of 3"):

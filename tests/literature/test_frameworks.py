@@ -16,18 +16,18 @@ from scipy.special import rel_entr
 import adversary as adv
 from adversary.literature import frameworks
 from adversary.literature.frameworks import compare
-from adversary.literature.joint_law import LEVELS, JointLaw
+from adversary.literature.joint_distribution import LEVELS, JointDistribution
 from adversary.literature.noise_mixtures import Mixtures
 from adversary.privacy.mechanisms import LocalReport
 from adversary.privacy.mechanisms.mechanism import Mechanism
 from tests.catalogue import MECHANISMS
 from tests.tables import over
 
-XOR = JointLaw([[[0.25, 0.0], [0.0, 0.25]], [[0.0, 0.25], [0.25, 0.0]]])
-AGREE = JointLaw([[0.4, 0.1], [0.1, 0.4]])
+XOR = JointDistribution([[[0.25, 0.0], [0.0, 0.25]], [[0.0, 0.25], [0.25, 0.0]]])
+AGREE = JointDistribution([[0.4, 0.1], [0.1, 0.4]])
 
 
-def random_case(rng: np.random.Generator, *, impossible: bool = False) -> tuple[JointLaw, Any]:
+def random_case(rng: np.random.Generator, *, impossible: bool = False) -> tuple[JointDistribution, Any]:
     """A law of one to three records with two or three values each, and a query without any structure."""
     shape = tuple(rng.integers(2, 4, rng.integers(1, 4)))
     p = rng.dirichlet(np.full(math.prod(shape), rng.choice([0.1, 0.3, 1.0, 5.0]))).reshape(shape)
@@ -35,12 +35,12 @@ def random_case(rng: np.random.Generator, *, impossible: bool = False) -> tuple[
     if impossible:
         p *= rng.random(shape) < 0.6
         p.flat[0] += 1e-3
-    return JointLaw(p / p.sum()), rng.integers(0, rng.integers(2, 6), shape)
+    return JointDistribution(p / p.sum()), rng.integers(0, rng.integers(2, 6), shape)
 
 
-def independent_case(rng: np.random.Generator) -> tuple[JointLaw, Any]:
+def independent_case(rng: np.random.Generator) -> tuple[JointDistribution, Any]:
     sizes = rng.integers(2, 4, rng.integers(1, 4))
-    law = JointLaw.independent({f"r{i}": rng.dirichlet(np.ones(k)).tolist() for i, k in enumerate(sizes)})
+    law = JointDistribution.independent({f"r{i}": rng.dirichlet(np.ones(k)).tolist() for i, k in enumerate(sizes)})
     return law, rng.integers(0, 5, tuple(sizes))
 
 
@@ -83,7 +83,7 @@ def outputs(mechanism: Any, answers: set[int]) -> list[float]:
 class Oracle:
     """Posterior against prior, odds and ratios by their definitions, from the joint table of (database, output)."""
 
-    def __init__(self, law: JointLaw, query: Any, mechanism: Any) -> None:
+    def __init__(self, law: JointDistribution, query: Any, mechanism: Any) -> None:
         sizes = law.array.shape
         self.everything = list(itertools.product(*(range(k) for k in sizes)))
         self.records = range(len(sizes))
@@ -221,7 +221,7 @@ def test_at_the_level_of_a_record_only_the_comparison_with_dp_can_fail(which: in
 
 def test_impossible_databases_are_compared_by_dp_and_blowfish_only() -> None:
     """Two records that always agree: their difference is known beforehand, DP does not know it."""
-    same = JointLaw([[0.5, 0.0], [0.0, 0.5]])
+    same = JointDistribution([[0.5, 0.0], [0.0, 0.5]])
 
     def difference(x: tuple[int, int]) -> int:
         return x[0] - x[1]
@@ -266,7 +266,7 @@ def test_gaussian_ratios_of_mixtures_are_found_between_the_answers(seed: int) ->
     nats -= nats.max(1, keepdims=True)
     with np.errstate(divide="ignore"):
         g = np.log(np.exp(nats) @ v) - np.log(np.exp(nats) @ w)
-    exact = Mixtures(adv.Gaussian(sigma), answers).largest(v, w)
+    exact = Mixtures(adv.Gaussian(sigma), answers).largest_log_ratio(v, w)
     assert g.max() - 1e-11 <= exact <= g.max() + 1e-5 * max(abs(g).max(), 1e-6)
     assert exact <= np.log(v / w).max() + 1e-11
 
@@ -281,25 +281,25 @@ def test_discrete_gaussian_ratios_are_attained_at_integers(seed: int) -> None:
     nats = -noise.curvature * (k[:, None] - answers) ** 2
     nats -= nats.max(1, keepdims=True)
     g = np.log(np.exp(nats) @ v) - np.log(np.exp(nats) @ w)
-    assert Mixtures(noise, answers).largest(v, w) == pytest.approx(g.max(), rel=1e-11, abs=1e-11)
+    assert Mixtures(noise, answers).largest_log_ratio(v, w) == pytest.approx(g.max(), rel=1e-11, abs=1e-11)
 
 
 def test_gaussian_ratios_are_infinite_where_one_mixture_reaches_further() -> None:
     for noise in (adv.Gaussian(1.0), adv.DiscreteGaussian(1.0), adv.DiscreteGaussian(30.0).total(3)):
         three = Mixtures(noise, np.array([0.0, 1.0, 2.0]))
         outer, inner = np.array([0.5, 0.0, 0.5]), np.array([0.0, 1.0, 0.0])
-        assert three.largest(outer, inner) == math.inf
-        assert three.distance(inner, outer) == math.inf
+        assert three.largest_log_ratio(outer, inner) == math.inf
+        assert three.largest_absolute_log_ratio(inner, outer) == math.inf
         assert frameworks.differential_privacy(AGREE, sum, noise) == math.inf
         assert frameworks.inferential(AGREE, sum, noise, "record") == math.inf
-    middle = Mixtures(adv.Gaussian(1.0), np.array([0.0, 1.0, 2.0])).largest(inner, outer)
+    middle = Mixtures(adv.Gaussian(1.0), np.array([0.0, 1.0, 2.0])).largest_log_ratio(inner, outer)
     assert middle == pytest.approx(0.5, abs=1e-11)  # at 1, both neighbours one sigma away
 
 
 def test_integer_noise_never_cuts_a_tail_short() -> None:
     """A sum of geometrics approaches its largest ratio without reaching it: the limit is the answer."""
     noise = adv.Geometric(0.8).total(4)
-    law = JointLaw([0.5, 0.5])
+    law = JointDistribution([0.5, 0.5])
     assert frameworks.differential_privacy(law, sum, noise) == pytest.approx(0.8, rel=1e-14)
     k = np.arange(-400, 400)
     assert (noise.log_prob(k, 1) - noise.log_prob(k, 0)).max() < 0.8
@@ -347,7 +347,7 @@ class Channel(Mechanism):
     cdf = sf = sample = privacy_loss = total = scaled = reach = variance = rho = describe = None  # type: ignore[assignment]
 
 
-def all_epsilons(law: JointLaw, query: Any, mechanism: Mechanism) -> Any:
+def all_epsilons(law: JointDistribution, query: Any, mechanism: Mechanism) -> Any:
     worst = [frameworks.mutual_information_privacy(law, query, mechanism, level, worst_prior=True) for level in LEVELS]
     return np.append(compare(law, query, mechanism).epsilon.values.ravel(), worst)
 
@@ -385,7 +385,7 @@ def test_pufferfish_with_all_values_as_secrets_is_inferential_privacy_of_a_recor
 
 
 def test_pufferfish_takes_the_worst_law_and_the_worst_pair_of_secrets() -> None:
-    laws = [JointLaw([[c / 2, (1 - c) / 2], [(1 - c) / 2, c / 2]]) for c in (0.5, 0.8, 0.95)]
+    laws = [JointDistribution([[c / 2, (1 - c) / 2], [(1 - c) / 2, c / 2]]) for c in (0.5, 0.8, 0.95)]
     noise = adv.Laplace(1.0)
     each = [frameworks.pufferfish(law, sum, noise) for law in laws]
     assert each[0] == pytest.approx(1.0, abs=1e-14)
@@ -412,7 +412,7 @@ def test_secrets_may_be_mappings_functions_or_booleans() -> None:
 
 def test_a_public_count_ties_independent_records() -> None:
     """One of three is 1, who? Weighted sum 1, 2 or 3: databases that keep the count differ by 2, neighbours by 3."""
-    law = JointLaw.independent({name: [0.5, 0.5] for name in "abc"})
+    law = JointDistribution.independent({name: [0.5, 0.5] for name in "abc"})
 
     def weighted(x: tuple[int, int, int]) -> int:
         return x[0] + 2 * x[1] + 3 * x[2]
@@ -429,7 +429,7 @@ def test_a_public_count_ties_independent_records() -> None:
 
 def test_a_constraint_on_some_records_leaves_the_others_alone() -> None:
     """A margin over a and b ties them; c stays on its own, so no pair differs in c and in them."""
-    law = JointLaw.independent({name: [0.5, 0.5] for name in "abc"})
+    law = JointDistribution.independent({name: [0.5, 0.5] for name in "abc"})
 
     def query(x: tuple[int, int, int]) -> int:
         return 4 * (x[0] - x[1]) + x[2]
@@ -457,12 +457,12 @@ def test_fewer_records_at_a_time_cost_less() -> None:
 def test_blocks_are_the_finest_independent_groups() -> None:
     assert XOR.blocks == (("record 0", "record 1", "record 2"),)  # pairwise independent, all three dependent
     pair = np.array([[0.4, 0.1], [0.1, 0.4]])
-    law = JointLaw(np.einsum("ac,b,d->abcd", pair, [0.3, 0.7], [0.2, 0.8]))
+    law = JointDistribution(np.einsum("ac,b,d->abcd", pair, [0.3, 0.7], [0.2, 0.8]))
     assert law.blocks == (("record 0", "record 2"), ("record 1",), ("record 3",))
-    two = JointLaw(np.einsum("ac,bd->abcd", pair, pair))
+    two = JointDistribution(np.einsum("ac,bd->abcd", pair, pair))
     assert two.blocks == (("record 0", "record 2"), ("record 1", "record 3"))
     assert frameworks.dependent(two, sum, adv.Laplace(1.0)) == 2.0
-    assert JointLaw([[0.25, 0.25], [0.25, 0.25 - 1e-13]]).blocks == (("record 0",), ("record 1",))
+    assert JointDistribution([[0.25, 0.25], [0.25, 0.25 - 1e-13]]).blocks == (("record 0",), ("record 1",))
 
 
 def test_conditioning_gives_another_joint_law() -> None:
@@ -477,14 +477,14 @@ def test_labels_name_records_and_values() -> None:
     p = xr.DataArray(
         [[0.1, 0.2], [0.3, 0.4]], dims=("ann", "bob"), coords={"ann": ["no", "yes"], "bob": ["flu", "well"]}
     )
-    law = JointLaw(p)
+    law = JointDistribution(p)
     assert law.records == {"ann": ["no", "yes"], "bob": ["flu", "well"]}
     assert law.mass({"ann": "yes", "bob": "flu"}) == pytest.approx(0.3)
     noise = adv.Laplace(1.0)
     counted = frameworks.inferential(law, lambda x: (x[0] == "yes") + (x[1] == "flu"), noise, "record")
     answers = xr.DataArray([[1, 2], [0, 1]], dims=("bob", "ann"), coords={"ann": ["no", "yes"], "bob": ["flu", "well"]})
     assert frameworks.inferential(law, answers, noise, "record") == counted
-    same = JointLaw.independent({"ann": {"no": 0.5, "yes": 0.5}, "bob": [0.1, 0.9]})
+    same = JointDistribution.independent({"ann": {"no": 0.5, "yes": 0.5}, "bob": [0.1, 0.9]})
     assert same.records == {"ann": ["no", "yes"], "bob": [0, 1]}
 
 
@@ -494,7 +494,7 @@ def test_the_order_of_records_and_of_values_does_not_matter() -> None:
         law, query = random_case(rng)
         noise = mechanisms(rng)[0]
         order = rng.permutation(law.array.ndim)
-        turned = JointLaw(law.array.transpose(order)[::-1])
+        turned = JointDistribution(law.array.transpose(order)[::-1])
         plain, other = (compare(a, q, noise) for a, q in ((law, query), (turned, query.transpose(order)[::-1])))
         np.testing.assert_allclose(plain.epsilon, other.epsilon, rtol=1e-9, atol=1e-12)
 
@@ -515,7 +515,7 @@ def test_real_answers_need_continuous_noise_and_scale_with_it() -> None:
 @pytest.mark.parametrize("epsilon", [0.03, 0.5, 1.0, 4.0])
 @pytest.mark.parametrize("prior", [0.01, 0.2, 0.5, 0.9])
 def test_closed_forms_agree_with_the_joint_law(epsilon: float, prior: float) -> None:
-    law = JointLaw([1 - prior, prior])
+    law = JointDistribution([1 - prior, prior])
     for noise in (adv.Laplace(1 / epsilon), adv.Geometric(epsilon), adv.RandomizedResponse(epsilon)):
         for level in LEVELS:
             expected = frameworks.membership_epsilon(prior, epsilon)
@@ -537,7 +537,7 @@ def test_capacity_of_randomised_response_is_known() -> None:
     for k in (2, 3, 6):
         noise = adv.RandomizedResponse(1.1, k)
         row = np.exp(noise.log_prob(np.arange(k), 0))
-        law = JointLaw(np.random.default_rng(k).dirichlet(np.ones(k)))
+        law = JointDistribution(np.random.default_rng(k).dirichlet(np.ones(k)))
         expected = math.log(k) + float((row * np.log(row)).sum())
         worst = frameworks.mutual_information_privacy(law, sum, noise, worst_prior=True)
         assert worst == pytest.approx(expected, rel=1e-9)
@@ -586,7 +586,7 @@ def test_information_under_laplace_noise_is_that_of_a_fine_grid() -> None:
 )
 def test_laws_that_are_none_are_refused(probability: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        JointLaw(probability)
+        JointDistribution(probability)
 
 
 def test_events_that_cannot_be_are_refused() -> None:
@@ -604,12 +604,12 @@ def test_events_that_cannot_be_are_refused() -> None:
     with pytest.raises(ValueError, match="constraint must hold for some database"):
         frameworks.blowfish(AGREE, sum, noise, lambda x: sum(x) == 5)
     with pytest.raises(ValueError, match="records must name at least one record, got none"):
-        JointLaw.independent({})
+        JointDistribution.independent({})
 
 
 @pytest.mark.parametrize("query", [[1, 2, 3], [[1, 2]], np.zeros((2, 2, 2))])
 def test_answers_of_another_shape_are_refused(query: Any) -> None:
-    with pytest.raises(ValueError, match=r"query must have the law's shape \(2, 2\), got"):
+    with pytest.raises(ValueError, match=r"query must have the distribution's shape \(2, 2\), got"):
         frameworks.membership(AGREE, query, adv.Laplace(1.0))
 
 
@@ -638,9 +638,9 @@ def _answers_of(noise: Any) -> Any:
     """Answers 0, 1 and 2 of two records, or 0 and 1 of one where the noise has no more."""
     few = isinstance(noise, LocalReport) and noise.categories < 3
     return (
-        (JointLaw([0.3, 0.7]), np.array([0, 1]))
+        (JointDistribution([0.3, 0.7]), np.array([0, 1]))
         if few
-        else (JointLaw([[0.3, 0.2], [0.1, 0.4]]), np.add.outer([0, 1], [0, 1]))
+        else (JointDistribution([[0.3, 0.2], [0.1, 0.4]]), np.add.outer([0, 1], [0, 1]))
     )
 
 

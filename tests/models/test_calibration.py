@@ -92,7 +92,7 @@ WRONG_PLAN, WRONG_READER = levels(), reader(adv.Uniform(2), 0.5)
 
 def faulty_chain(observed: Any) -> dict[str, Any]:
     """What the published chain says: its update of the count inside forgets that the total is not below it."""
-    inside = adv.literature.published_gibbs_law(WRONG_PLAN, WRONG_READER, observed)
+    inside = adv.literature.published_gibbs_probability(WRONG_PLAN, WRONG_READER, observed)
     return {"in": (np.array([0, 1]), np.stack([1 - inside, inside], axis=-1))}
 
 

@@ -14,7 +14,7 @@ from adversary.adversaries.beliefs.belief import Uniform
 from adversary.adversaries.path.adversary import Adversary
 from adversary.adversaries.plans.plan import Level, Plan
 from adversary.adversaries.plans.release import observed
-from adversary.literature import ExactGibbs, published_gibbs_law
+from adversary.literature import ExactGibbs, published_gibbs_probability
 from adversary.models import hierarchical_counts
 from adversary.models.enumeration.enumerate import enumerate_posterior
 from adversary.privacy import mechanisms
@@ -118,9 +118,9 @@ def test_published_law_equals_a_chain_solved_by_hand() -> None:
     expected = matrix[0, 1] / (matrix[0, 1] + matrix[1, 0])
     values = {"noisy[block]": noisy1, "noisy[block group]": noisy2, "sibling_sum[block]": total}
     reader = Adversary(prior, 0, {"block group": Uniform()})
-    assert published_gibbs_law(TWO, reader, values) == pytest.approx(expected, abs=1e-12)
+    assert published_gibbs_probability(TWO, reader, values) == pytest.approx(expected, abs=1e-12)
 
 
 def test_published_law_is_only_for_the_published_setting() -> None:
     with pytest.raises(ValueError, match="two levels"):
-        published_gibbs_law(Plan([Level("block", BLOCK)]), READER, {})
+        published_gibbs_probability(Plan([Level("block", BLOCK)]), READER, {})

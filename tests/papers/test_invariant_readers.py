@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 import adversary as adv
 from adversary.adversaries import known_totals as cd
-from adversary.literature.joint_law import JointLaw
+from adversary.literature.joint_distribution import JointDistribution
 from adversary.privacy.invariants.adjacency import semi_adjacency
 from adversary.privacy.invariants.span_noise import KNorm, SpanGaussian
 from adversary.privacy.invariants.two_way_tables import sensitivity_space
@@ -27,12 +27,12 @@ RESPONSE = adv.RandomizedResponse(1.0)
 PURE = adv.PureDP(1.0)
 
 
-def listed_law(databases: Any = CUBE, prior: Any = None) -> JointLaw:
+def listed_law(databases: Any = CUBE, prior: Any = None) -> JointDistribution:
     """A law over these databases and no others; uniform unless given."""
-    return JointLaw.listed(databases, np.full(len(databases), 1 / len(databases)) if prior is None else prior)
+    return JointDistribution.listed(databases, np.full(len(databases), 1 / len(databases)) if prior is None else prior)
 
 
-def mass(law: JointLaw, database: Any) -> float:
+def mass(law: JointDistribution, database: Any) -> float:
     return law.mass({f"record {i}": value for i, value in enumerate(database)})
 
 

@@ -238,11 +238,11 @@ def test_c13_posterior_of_the_worked_release() -> None:
 
 def test_c14_the_published_chain_explains_the_printed_table() -> None:
     """Table 2.7, erratum E2: updating X1 without X1 <= X2 has the stationary law 57.77%; 57.0% from 10,000 draws."""
-    from adversary.literature import published_gibbs_law
+    from adversary.literature import published_gibbs_probability
 
     plan = two_levels()
     data = adv.observed(plan.observe({"block": 2, "block group": 1}, sibling_sum={"block": -1}))
-    stationary = float(published_gibbs_law(plan, reader(), data))
+    stationary = float(published_gibbs_probability(plan, reader(), data))
     assert stationary == pytest.approx(0.577702, abs=1e-6)
     slow = paths.gibbs_limit((2, 1), -1, (RHO1, RHO2), 27, 0.5, constrained=False)
     assert stationary == pytest.approx(float(slow), abs=1e-9)
@@ -420,7 +420,7 @@ def test_proper_prior_averages_to_itself() -> None:
 @pytest.mark.parametrize(("x2", "expected"), [(1, 0.594586), (2, 0.592356), (3, 0.590866), (4, 0.590092)])
 def test_c37_figure_2_5_is_the_published_chain(x2: int, expected: float) -> None:
     """Figure 2.5 as printed: an outlier at x2 = 1, then 0.5905; the stationary law of the faulty chain (E2)."""
-    from adversary.literature import published_gibbs_law
+    from adversary.literature import published_gibbs_probability
 
     plan, who = two_levels(), reader()
     noise, link, top = plan.levels[0].mechanism, plan.levels[0].mechanism.total(27), plan.levels[1].mechanism
@@ -429,6 +429,8 @@ def test_c37_figure_2_5_is_the_published_chain(x2: int, expected: float) -> None
     log_p = noise.log_prob(grid[:, 0], 1) + top.log_prob(grid[:, 1], x2) + link.log_prob(grid[:, 2], x2 - 1)
     data = {"noisy[block]": grid[:, 0], "noisy[block group]": grid[:, 1], "sibling_sum[block]": grid[:, 2]}
     parts = [slice(i, i + 20_000) for i in range(0, len(grid), 20_000)]
-    share = np.concatenate([published_gibbs_law(plan, who, {k: v[part] for k, v in data.items()}) for part in parts])
+    share = np.concatenate(
+        [published_gibbs_probability(plan, who, {k: v[part] for k, v in data.items()}) for part in parts]
+    )
     assert math.exp(np.logaddexp.reduce(log_p)) == pytest.approx(1.0, abs=1e-6)
     assert np.exp(log_p[share > 0.5 + 2.5e-10]).sum() == pytest.approx(expected, abs=2e-6)

@@ -14,15 +14,15 @@ from scipy.special import expit, logit
 
 import adversary as adv
 from adversary.literature import frameworks
-from adversary.literature.joint_law import JointLaw
+from adversary.literature.joint_distribution import JointDistribution
 
 LAPLACE = adv.Laplace(1.0)
-COIN = JointLaw([0.5, 0.5])
+COIN = JointDistribution([0.5, 0.5])
 
 
-def agreeing(chance: float) -> JointLaw:
+def agreeing(chance: float) -> JointDistribution:
     """Two binary records, each 0 or 1 with probability one half, equal with this chance."""
-    return JointLaw(np.array([[chance, 1 - chance], [1 - chance, chance]]) / 2)
+    return JointDistribution(np.array([[chance, 1 - chance], [1 - chance, chance]]) / 2)
 
 
 def test_ht_87_uniform_binary_record_under_laplace_noise() -> None:
@@ -35,7 +35,7 @@ def test_ht_87_uniform_binary_record_under_laplace_noise() -> None:
 
 def test_ht_88_rare_binary_record_under_laplace_noise() -> None:
     assert frameworks.membership_epsilon(0.2, 1.0) == pytest.approx(0.86484, abs=1e-5)
-    assert frameworks.membership(JointLaw([0.8, 0.2]), sum, LAPLACE) == pytest.approx(0.86484, abs=1e-5)
+    assert frameworks.membership(JointDistribution([0.8, 0.2]), sum, LAPLACE) == pytest.approx(0.86484, abs=1e-5)
 
 
 def test_ht_89_two_records_that_agree_four_times_in_five() -> None:
@@ -59,7 +59,7 @@ def test_correlation_enters_the_ratio_of_a_record(epsilon: float) -> None:
 def test_ht_90_one_of_five_values_against_the_rest() -> None:
     """The null is a mixture: ratio 1.79729, not e; largest precision 0.31002 at prior 1/5."""
     values = [0.0, 0.25, 0.5, 0.75, 1.0]
-    law = JointLaw.independent({"x": dict.fromkeys(values, 0.2)})
+    law = JointDistribution.independent({"x": dict.fromkeys(values, 0.2)})
     largest = frameworks.largest_loss(law, sum, LAPLACE, {"x": 1.0})
     assert math.exp(largest) == pytest.approx(1.79729, abs=1e-5)
     assert float(expit(logit(law.mass({"x": 1.0})) + largest)) == pytest.approx(0.31002, abs=1e-5)
@@ -67,13 +67,13 @@ def test_ht_90_one_of_five_values_against_the_rest() -> None:
 
 
 def test_theorem_7_on_the_worked_laws() -> None:
-    for law in (agreeing(0.8), agreeing(0.55), COIN, JointLaw([0.8, 0.2])):
+    for law in (agreeing(0.8), agreeing(0.55), COIN, JointDistribution([0.8, 0.2])):
         assert bool(frameworks.compare(law, sum, LAPLACE).holds.all())
 
 
 def test_e16_proposition_2_says_less_than_is_true() -> None:
     """Printed as Proposition 1. For uniform binary records eps_MP = log((1 + e^eps) / 2), so the factor 2 is slack."""
-    law = JointLaw.independent({name: [0.5, 0.5] for name in "abc"})
+    law = JointDistribution.independent({name: [0.5, 0.5] for name in "abc"})
     for epsilon in (0.1, 1.0, 3.0):
         table = frameworks.compare(law, sum, adv.Laplace(1 / epsilon)).epsilon
         four = table.sel(framework=["DP", "Blowfish", "dependent DP", "inferential"], level="known")

@@ -13,7 +13,7 @@ import scipy.integrate
 
 import adversary as adv
 from adversary.literature import frameworks
-from adversary.literature.joint_law import JointLaw
+from adversary.literature.joint_distribution import JointDistribution
 from tests.tables import over, refusals
 
 NOISES: dict[str, adv.Staircase] = {
@@ -142,10 +142,10 @@ def test_draws_follow_the_law() -> None:
 
 
 def test_frameworks_take_the_fall_of_a_step_and_not_the_slope_of_the_tail() -> None:
-    law, noise = JointLaw(np.full((2, 2), 0.25)), adv.Staircase(2.0, 0.5, sensitivity=3)
+    law, noise = JointDistribution(np.full((2, 2), 0.25)), adv.Staircase(2.0, 0.5, sensitivity=3)
     assert frameworks.differential_privacy(law, sum, noise) == 2.0
     assert frameworks.dependent(law, sum, noise) == 2.0
-    both = JointLaw([[0.5, 0.0], [0.0, 0.5]])
+    both = JointDistribution([[0.5, 0.0], [0.0, 0.5]])
     assert frameworks.dependent(both, sum, adv.Staircase(2.0, 0.5)) == 4.0
     for noise in NOISES.values():
         assert frameworks.differential_privacy(law, sum, noise) == noise.privacy_loss(1, 1).maximum
@@ -155,7 +155,7 @@ def test_frameworks_take_the_fall_of_a_step_and_not_the_slope_of_the_tail() -> N
 
 @over(NOISES, "noise")
 def test_information_is_that_of_both_densities(noise: adv.Staircase) -> None:
-    law = JointLaw([0.3, 0.7])
+    law = JointDistribution([0.3, 0.7])
     far = noise.sensitivity * math.ceil(45.0 / noise.epsilon)
     edges = _edges(noise, -far, far + 1.0, 0.0, 1.0)
     middle, width = 0.5 * (edges[1:] + edges[:-1]), np.diff(edges)

@@ -1,8 +1,8 @@
-"""A joint law of a few records, each with a few values: what an adversary believes of a database before the release.
+"""Joint distributions of a few records with a few values each: an adversary's prior over databases.
 
-Everything a privacy framework compares is read from it: complete databases, the values of one record with the others
-averaged out or known, events about several records, and which records move together. With a query and a mechanism each
-of these hypotheses is a mixture of noise laws.
+The hypotheses that privacy frameworks compare are events of such a distribution: complete databases, the values of one
+record with the others averaged out or known, and statements about several records. Given a query and a mechanism, the
+release has a mixture of noise distributions under each hypothesis.
 """
 
 from __future__ import annotations
@@ -31,22 +31,23 @@ from adversary._core import (
 from adversary.literature.noise_mixtures import Mixtures
 from adversary.privacy.mechanisms import Mechanism
 
-# What may be true of a database: {record: value, ...}, a function of the tuple of values, or booleans over the law.
+# An event: {record: value, ...}, a function of the tuple of values, or booleans of the distribution's shape.
 Event = Mapping[str, Any] | Callable[[tuple[Any, ...]], Any] | ArrayLike
 
-# How far probabilities may be from summing to one; they are then divided by their sum.
+# Probabilities typed with nine digits or more may miss a sum of one by this much; they are then divided by their sum.
 SUM_TOLERANCE = 1e-9
 
-# Most databases over which a law is spread.
+# Most databases of one distribution: 128 MiB of doubles.
 MOST_DATABASES = 1 << 24
 
-# Relative rounding within which a law is the product of its margins; anything further counts as dependence.
+# Relative difference, from rounding, within which a distribution is the product of its margins: anything larger counts
+# as dependence, which can only raise an epsilon.
 INDEPENDENT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class JointLaw:
-    """Joint law of the records: probability[x_1, x_2, ...], any dependence.
+class JointDistribution:
+    """Joint distribution of the records: probability[x_1, x_2, ...], with any dependence.
 
     Parameters
     ----------
@@ -54,8 +55,8 @@ class JointLaw:
         records or a Series of one, or a plain array (records "record 0", "record 1", ... with values 0, 1, ...);
         non-negative, sums to 1 within 1e-9
 
-    >>> law = JointLaw([[0.4, 0.1], [0.1, 0.4]])
-    >>> law.mass({"record 0": 1}), law.blocks
+    >>> joint = JointDistribution([[0.4, 0.1], [0.1, 0.4]])
+    >>> joint.mass({"record 0": 1}), joint.blocks
     (0.5, (('record 0', 'record 1'),))
     """
 
@@ -83,22 +84,33 @@ class JointLaw:
 
     @classmethod
     def independent(cls, records: Mapping[str, Mapping[Any, float] | Sequence[float]]) -> Self:
-        """Independent records: {name: {value: probability}} or {name: probabilities of 0, 1, ...}.
+        """Joint distribution of independent records.
 
-        The values of a labelled law, such as a Series, are its labels.
+        Parameters
+        ----------
+        records : {name: {value: probability}} or {name: probabilities of 0, 1, ...}; the labels of a Series are its
+            values
         """
-        laws = {name: _by_value(f"probability of {name!r}", law) for name, law in records.items()}
-        if not laws:
+        marginals = {
+            name: _by_value(f"probability of {name!r}", probabilities) for name, probabilities in records.items()
+        }
+        if not marginals:
             raise ValueError("records must name at least one record, got none")
-        coords = {name: list(law) for name, law in laws.items()}
-        margins = [check_non_negative(f"probability of {name!r}", list(law.values())) for name, law in laws.items()]
+        coords = {name: list(probabilities) for name, probabilities in marginals.items()}
+        margins = [
+            check_non_negative(f"probability of {name!r}", list(probabilities.values()))
+            for name, probabilities in marginals.items()
+        ]
         return cls(xr.DataArray(_outer(margins), coords=coords, dims=list(coords)))
 
     @classmethod
     def listed(cls, databases: Iterable[Iterable[Any]], probability: ArrayLike) -> Self:
-        """Only these databases are possible: tuples of numbers or strings, all different, of one length.
+        """Joint distribution with the listed databases as its support.
 
-        Rows of a DataFrame have their probability by its index.
+        Parameters
+        ----------
+        databases : tuples of numbers or strings, all different, of one length; or a DataFrame with a row for each
+        probability : of each database, in the same order; with a DataFrame, matched by its index
         """
         if has_labels(databases):
             table: Any = as_data_array(databases)
@@ -117,7 +129,7 @@ class JointLaw:
         values = sorted({record for row in rows for record in row})
         records = [f"record {i}" for i in range(len(rows[0]))]
         if len(values) ** len(records) > MOST_DATABASES:
-            raise ValueError(f"{len(records)} records of {len(values)} values are too many for a joint law")
+            raise ValueError(f"{len(records)} records of {len(values)} values are too many for a joint distribution")
         array = np.zeros((len(values),) * len(records))
         array[tuple(np.searchsorted(values, column) for column in zip(*rows, strict=True))] = weight
         return cls(xr.DataArray(array, coords=dict.fromkeys(records, values), dims=records))
@@ -139,15 +151,15 @@ class JointLaw:
 
     @property
     def blocks(self) -> tuple[tuple[str, ...], ...]:
-        """The finest groups of records that are independent of one another: who moves with whom."""
+        """The finest partition of the records into groups that are independent of one another."""
         names = list(self.records)
         return tuple(tuple(names[i] for i in sorted(block)) for block in blocks(self.array))
 
     def holds(self, event: Event, name: str = "event") -> NDArray[np.bool_]:
-        """Mask of an event: True where it holds, of the law's shape."""
+        """Mask of an event, in the distribution's shape: True where the event holds."""
         if isinstance(event, Mapping):
             return self._agrees(event, name)
-        truth = self.over(event, name)
+        truth = self.evaluated(event, name)
         if truth.dtype != np.bool_:
             raise TypeError(f"{name} must be true or false of each database, got {truth.ravel()[0]}")
         return truth
@@ -156,26 +168,38 @@ class JointLaw:
         """Probability of an event."""
         return float(self.array[self.holds(event)].sum())
 
-    def given(self, event: Event) -> JointLaw:
-        """The law of the records given an event: another joint law, with the same values."""
+    def given(self, event: Event) -> JointDistribution:
+        """Joint distribution of the records conditional on an event, over the same values."""
         inside = self.array * self.holds(event)
         if not inside.any():
             raise ValueError(f"event must be possible to be given, got {event!r} of probability 0")
-        return JointLaw(self.probability.copy(data=inside / inside.sum()))
+        return JointDistribution(self.probability.copy(data=inside / inside.sum()))
 
-    def after(self, log_likelihood: Any) -> JointLaw:
-        """The law given a noisy release whose log-likelihood, nats, is this function of the database, or array."""
-        nats = self.over(log_likelihood, "log_likelihood").astype(np.float64)
+    def after(self, log_likelihood: Any) -> JointDistribution:
+        """Posterior over databases after a noisy release.
+
+        Parameters
+        ----------
+        log_likelihood : log P(release | database) in nats: a function of the tuple of values, or an array in the
+            distribution's shape
+        """
+        nats = self.evaluated(log_likelihood, "log_likelihood").astype(np.float64)
         if np.isnan(nats).any() or np.isposinf(nats).any():
             raise ValueError("log_likelihood must be finite or -inf for each database")
         top = nats[self.possible].max()
         if np.isneginf(top):
             raise ValueError("the release is impossible under every database that is possible")
         joint = self.array * np.exp(np.where(self.possible, nats - top, -np.inf))
-        return JointLaw(self.probability.copy(data=joint / joint.sum()))
+        return JointDistribution(self.probability.copy(data=joint / joint.sum()))
 
-    def over(self, function: Any, name: str) -> NDArray[Any]:
-        """A function of the database (called with the tuple of values), or an array of its results, over the law."""
+    def evaluated(self, function: Any, name: str) -> NDArray[Any]:
+        """Values of a function of the database, as an array in the distribution's shape.
+
+        Parameters
+        ----------
+        function : called with each tuple of values; or the array of its results
+        name : of the function, for messages
+        """
         if callable(function):
             results = [function(database) for database in product(*self.records.values())]
             return np.asarray(results).reshape(self.array.shape)
@@ -185,10 +209,10 @@ class JointLaw:
             given = labelled_array(name, function, tuple(self.records))
             if set(given.dims) != set(self.probability.dims):
                 raise ValueError(f"{name} must have a dim for each of {list(self.records)}, got {list(given.dims)}")
-            function = paired_arrays({"the law": self.probability, name: given})[1]
+            function = paired_arrays({"the distribution": self.probability, name: given})[1]
         array = np.asarray(function)
         if array.shape != self.array.shape:
-            raise ValueError(f"{name} must have the law's shape {self.array.shape}, got {array.shape}")
+            raise ValueError(f"{name} must have the distribution's shape {self.array.shape}, got {array.shape}")
         return array
 
     def _agrees(self, wanted: Mapping[str, Any], name: str) -> NDArray[np.bool_]:
@@ -204,17 +228,23 @@ class JointLaw:
         return agrees
 
 
-def _by_value(name: str, law: Any) -> Mapping[Any, float]:
-    """Probabilities by the value that each is of."""
-    if isinstance(law, Mapping):
-        return law
-    refuse_masked(name, law)
-    values = as_data_array(law).indexes.get(as_data_array(law).dims[0]) if has_labels(law) else None
-    return dict(enumerate(law) if values is None else zip(values.tolist(), np.asarray(law), strict=True))
+def _by_value(name: str, probabilities: Any) -> Mapping[Any, float]:
+    """{value: probability} from a mapping, a labelled array, or probabilities of 0, 1, ..."""
+    if isinstance(probabilities, Mapping):
+        return probabilities
+    refuse_masked(name, probabilities)
+    values = (
+        as_data_array(probabilities).indexes.get(as_data_array(probabilities).dims[0])
+        if has_labels(probabilities)
+        else None
+    )
+    return dict(
+        enumerate(probabilities) if values is None else zip(values.tolist(), np.asarray(probabilities), strict=True)
+    )
 
 
 def _outer(margins: Iterable[Floats]) -> Floats:
-    """Product law of independent margins."""
+    """Joint probabilities of independent records: the outer product of their marginal probabilities."""
     total = np.ones(())
     for margin in margins:
         total = np.multiply.outer(total, margin)
@@ -255,13 +285,14 @@ def common_coarsening(*partitions: Iterable[frozenset[int]]) -> list[frozenset[i
 
 
 LEVELS = ("database", "known", "record")
-"""What a hypothesis is: a complete database, a record with all others known, a record with the others averaged out."""
+"""Hypotheses: complete databases; values of a record, all others known; values of a record, the others averaged out."""
 
 
-class Experiment(NamedTuple):
-    """Competing hypotheses: values of one record, given what else is known with probability `mass`.
+class HypothesisSet(NamedTuple):
+    """Competing hypotheses about one record (or, at level "database", about all): only the possible ones.
 
-    `prior` (hypothesis) and `weights` (hypothesis, answer): the law of the answer under each. Only possible hypotheses.
+    `record` is its position and `mass` the probability of the other records' values that are known; `prior`
+    (hypothesis,) is given these, and `weights` (hypothesis, answer) the distribution of the query's answer under each.
     """
 
     record: int
@@ -272,67 +303,68 @@ class Experiment(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EventHypotheses:
-    """What can be said about the records, and what each statement makes of the release.
+    """Events about the records as hypotheses: each is a distribution over the answers of one query.
 
     Parameters
     ----------
-    law : joint law of the records
-    releases : the noise laws of the query's distinct answers
-    place : which of those answers each database has, in the law's shape
+    joint : joint distribution of the records
+    releases : the noise distributions around the query's distinct answers
+    place : index among those answers of each database's answer, in the distribution's shape
     """
 
-    law: JointLaw
+    joint: JointDistribution
     releases: Mixtures
     place: Integers
 
     @classmethod
-    def of(cls, law: JointLaw, query: Any, mechanism: Mechanism) -> EventHypotheses:
-        """For a query given as a function of the tuple of values, or as an array of answers over the law."""
-        return cls(law, *Mixtures.of(mechanism, law.over(query, "query")))
+    def of(cls, joint: JointDistribution, query: Any, mechanism: Mechanism) -> EventHypotheses:
+        """Hypotheses of a query: a function of the tuple of values, or its answers in the distribution's shape."""
+        return cls(joint, *Mixtures.of(mechanism, joint.evaluated(query, "query")))
 
-    def experiments(self, level: str) -> Iterator[Experiment]:
+    def hypothesis_sets(self, level: str) -> Iterator[HypothesisSet]:
         """Every set of competing hypotheses at a level: one, one per record, or one per record and rest."""
         if level not in LEVELS:
             raise ValueError(f"level must be one of {LEVELS}, got {level!r}")
-        p, answers = self.law.array, self.releases.answers.size
+        p, answers = self.joint.array, self.releases.answers.size
         if level == "database":
             prior = np.bincount(self.place.ravel(), p.ravel(), answers)
-            yield Experiment(0, 1.0, prior[prior > 0], np.eye(answers)[prior > 0])
+            yield HypothesisSet(0, 1.0, prior[prior > 0], np.eye(answers)[prior > 0])
             return
         for record in range(p.ndim):
-            mass, place = (_by(array, (record,)) for array in (p, self.place))
+            mass, place = (_record_axes_last(array, (record,)) for array in (p, self.place))
             rests = [slice(i, i + 1) for i in np.flatnonzero(mass.any(1))] if level == "known" else [slice(None)]
             for rest in rests:
-                law = [np.bincount(a, m, answers) for a, m in zip(place[rest].T, mass[rest].T, strict=True)]
+                answer_mass = [np.bincount(a, m, answers) for a, m in zip(place[rest].T, mass[rest].T, strict=True)]
                 margin = mass[rest].sum(0)
-                some, total = margin > 0, margin.sum()
-                yield Experiment(record, float(total), margin[some] / total, np.stack(law)[some] / margin[some, None])
+                possible, total = margin > 0, margin.sum()
+                weights = np.stack(answer_mass)[possible] / margin[possible, None]
+                yield HypothesisSet(record, float(total), margin[possible] / total, weights)
 
-    def widest(self, allowed: NDArray[np.bool_], groups: Iterable[Iterable[int]]) -> float:
+    def largest_ratio_of_databases(self, allowed: NDArray[np.bool_], groups: Iterable[Iterable[int]]) -> float:
         """Largest log ratio, in nats, between two allowed databases that differ only in the records of one group."""
         worst = 0.0
         for group in groups:
-            for row, keep in zip(_by(self.place, group), _by(allowed, group), strict=True):
+            for row, keep in zip(_record_axes_last(self.place, group), _record_axes_last(allowed, group), strict=True):
                 seen = np.unique(row[keep])
                 if seen.size > 1:
                     worst = max(worst, float(self.releases.pairwise[np.ix_(seen, seen)].max()))
         return worst
 
-    def spread(self, level: str) -> float:
-        """Largest log ratio between two competing hypotheses."""
-        pairs = (pair for one in self.experiments(level) for pair in combinations(one.weights, 2))
-        return max((self.releases.distance(a, b) for a, b in pairs), default=0.0)
+    def largest_ratio_of_hypotheses(self, level: str) -> float:
+        """Largest absolute log ratio, in nats, between two competing hypotheses of a level."""
+        pairs = (pair for one in self.hypothesis_sets(level) for pair in combinations(one.weights, 2))
+        return max((self.releases.largest_absolute_log_ratio(a, b) for a, b in pairs), default=0.0)
 
     def weights(self, event: NDArray[np.bool_]) -> Floats:
-        """Law of the answer given an event."""
-        mass = np.bincount(self.place[event], self.law.array[event], self.releases.answers.size)
+        """Distribution of the query's answer given an event, over the distinct answers."""
+        mass = np.bincount(self.place[event], self.joint.array[event], self.releases.answers.size)
         if not mass.any():
             raise ValueError("event must be possible, as must what it is compared with, got probability 0")
         return np.asarray(mass / mass.sum(), dtype=np.float64)
 
 
-def _by(array: NDArray[Any], group: Iterable[int]) -> NDArray[Any]:
-    """An array over the law as (everything else, values of the group's records)."""
+def _record_axes_last(array: NDArray[Any], group: Iterable[int]) -> NDArray[Any]:
+    """Reshape an array over databases to (values of all other records, values of the group's records)."""
     axes = sorted(group)
     size = prod(array.shape[axis] for axis in axes)
     return np.moveaxis(array, axes, range(-len(axes), 0)).reshape(-1, size)
