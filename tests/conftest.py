@@ -1,5 +1,6 @@
-"""Plain NumPy for every model in the tests, read when PyTensor is first imported; no example against a clock; and the
-order of the files, which is that in which several workers share them out.
+"""Plain NumPy for every model in the tests, read when PyTensor is first imported; the same examples in every run, none
+against a clock (`--hypothesis-profile search` draws new ones); and the order of the files, which is that in which
+several workers share them out.
 """
 
 import os
@@ -12,8 +13,9 @@ from adversary.report.kit.figure_files import OFFSCREEN
 
 OFFSCREEN.set(True)  # pyplot would hold every figure of every test
 os.environ.setdefault("PYTENSOR_FLAGS", "linker=py,cxx=,optimizer_excluding=fusion")
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+settings.register_profile("search", deadline=None)
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.load_profile("repeatable")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it starts in the background ignore it
 
 FIRST = (
