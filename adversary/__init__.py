@@ -33,6 +33,6 @@ def __getattr__(name: str) -> object:
     except AttributeError:
         if name in __all__:  # of a module behind the name
             raise
-        from adversary._core import meant
+        from adversary._core import closest_name
 
-        raise AttributeError(f"adversary has no {name}{meant(name, __all__)}", name=name) from None
+        raise AttributeError(f"adversary has no {name}{closest_name(name, __all__)}", name=name) from None

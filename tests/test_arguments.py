@@ -35,7 +35,7 @@ ELSEWHERE = ("spine", "queries", "contour")
 """Rooms whose examples compile, and one that others go through."""
 
 ANSWERED = {
-    "Independent.log_prob": "counts of a belief in the inner loop",
+    "IndependentBelief.log_prob": "counts of a belief in the inner loop",
     "Limit": "a record of numbers that were checked",
     "LikelihoodRatioTest": "a record of numbers that were computed",
     "Truth": "a record of numbers that were checked",

@@ -8,11 +8,11 @@ import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 
 from adversary._core import Floats, check_probability, check_whole, format_number, one_number
-from adversary.adversaries.beliefs.belief import Independent
+from adversary.adversaries.beliefs.belief import IndependentBelief
 
 
 @dataclass(frozen=True)
-class Turnout(Independent):
+class Turnout(IndependentBelief):
     """Each of n others is counted with the same known chance c, independently: P(k) = C(n, k) c^k (1 - c)^(n - k).
 
     Parameters

@@ -39,7 +39,7 @@ def solve(rho: float, prob: float) -> xr.DataTree:
     """
     check_probability("prob", prob)
     noise = DiscreteGaussian.from_rho(rho)
-    distance = np.arange(noise.reach() + 1)
+    distance = np.arange(noise.tail_radius() + 1)
     inside = 1.0 - 2.0 * noise.sf(distance, 0)
     found = xr.Dataset({"distance": ("prob", [int(distance[inside >= prob][0])])}, {"prob": [prob]})
     verdict = f"With probability {percent(prob)} the noise moves a count by at most {int(found.distance[0])}."

@@ -12,7 +12,7 @@ from adversary._core import TAIL_NATS, Floats, Integers, check_non_negative, che
 from adversary.privacy.definitions import PureDP, pure_rho
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss, repeat_loss
-from adversary.privacy.mechanisms.additive import IntegerNoise, summed_reach
+from adversary.privacy.mechanisms.additive import IntegerNoise, tail_radius_of_sum
 from adversary.privacy.mechanisms.calibrated import Exact
 from adversary.privacy.mechanisms.mechanism import Mechanism, root_of
 
@@ -71,8 +71,8 @@ class DiscreteLogistic(IntegerNoise):
     def log_survival(self, offset: Integers) -> Floats:
         return np.asarray(log_expit((0.5 - offset) / self.scale), dtype=np.float64)
 
-    def reach(self, nats: float = TAIL_NATS) -> int:
-        return summed_reach(self, nats, int(np.ceil(self.scale * (nats + 2.0))) + 1)
+    def tail_radius(self, nats: float = TAIL_NATS) -> int:
+        return tail_radius_of_sum(self, nats, int(np.ceil(self.scale * (nats + 2.0))) + 1)
 
     def total(self, count: int) -> Mechanism:
         n = int(check_whole("count", count, minimum=0))
@@ -86,6 +86,6 @@ class DiscreteLogistic(IntegerNoise):
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
         """Listed up to exp(-700); what is left out has no larger loss, as the logarithm is concave."""
         change, n = self.change(sensitivity, cells)
-        shift, k = int(check_whole("sensitivity", change, minimum=0)), self.reach(700.0)
+        shift, k = int(check_whole("sensitivity", change, minimum=0)), self.tail_radius(700.0)
         offset = np.arange(-k, k + shift + 1.0)
         return repeat_loss(LatticeLoss.from_log_probs(self.log_noise(offset - shift), self.log_noise(offset)), n)

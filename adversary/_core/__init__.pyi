@@ -7,8 +7,8 @@ from .argument_checks import check_positive as check_positive
 from .argument_checks import check_probability as check_probability
 from .argument_checks import check_scale as check_scale
 from .argument_checks import check_whole as check_whole
+from .argument_checks import closest_name as closest_name
 from .argument_checks import instance_hint as instance_hint
-from .argument_checks import meant as meant
 from .argument_checks import one_number as one_number
 from .argument_checks import quoted as quoted
 from .argument_checks import refuse_rounded as refuse_rounded
@@ -73,12 +73,12 @@ from .numeric import Floats as Floats
 from .numeric import Integers as Integers
 from .numeric import Seed as Seed
 from .numeric import Size as Size
+from .numeric import above_ties as above_ties
 from .numeric import as_array as as_array
+from .numeric import bisect_safely as bisect_safely
 from .numeric import exponential_excess as exponential_excess
-from .numeric import halved as halved
 from .numeric import log_sum_exp as log_sum_exp
 from .numeric import logit as logit
-from .numeric import past_ties as past_ties
 from .numeric import posterior_after as posterior_after
 from .numeric import posterior_ratio as posterior_ratio
 from .numeric import refuse_masked as refuse_masked

@@ -281,7 +281,7 @@ def quoted(words: Iterable[str]) -> str:
     return ", ".join(map(repr, words))
 
 
-def meant(name: str, known: Iterable[str]) -> str:
+def closest_name(name: str, known: Iterable[str]) -> str:
     """Suffix of an error about an unknown name: the closest known name, ignoring case, spaces, "_" and "-"; or empty.
 
     Parameters
@@ -289,7 +289,7 @@ def meant(name: str, known: Iterable[str]) -> str:
     name : the unknown name
     known : the valid names
 
-    >>> meant("Discrete_gausian", ["discrete gaussian", "laplace"])
+    >>> closest_name("Discrete_gausian", ["discrete gaussian", "laplace"])
     "; did you mean 'discrete gaussian'?"
     """
     folded = {_BETWEEN.sub(" ", one.casefold()): one for one in known}

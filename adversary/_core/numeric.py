@@ -176,11 +176,11 @@ def posterior_after(start: ArrayLike, loss: ArrayLike) -> Floats:
     return np.asarray(expit(np.where(certain, start, start + np.where(certain, 0.0, loss))))
 
 
-def past_ties(threshold: ArrayLike, error: ArrayLike = 0.0) -> Floats:
+def above_ties(threshold: ArrayLike, error: ArrayLike = 0.0) -> Floats:
     """Threshold plus a margin for rounding: computed losses up to it count as equal to the threshold.
 
     The margin is four times the larger of `error` and the rounding unit of the threshold. P(L > t) is the tail at
-    past_ties(t), and P(L >= t) is 1 - P(-L > -t).
+    above_ties(t), and P(L >= t) is 1 - P(-L > -t).
 
     Parameters
     ----------
@@ -336,12 +336,12 @@ def solve_decreasing_each(function: Callable[[Floats], Floats], count: int) -> F
         if not above.any():
             break
         low, high = np.where(above, high, low), np.where(above, 2.0 * high + 1.0, high)
-    high = halved(lambda middle: np.asarray(function(middle)) <= 0.0, low, high)
+    high = bisect_safely(lambda middle: np.asarray(function(middle)) <= 0.0, low, high)
     root = np.where(np.asarray(function(np.zeros(count))) <= 0.0, 0.0, high)
     return np.where(never, np.inf, root)
 
 
-def halved(safe: Callable[[Floats], NDArray[np.bool_]], low: Floats, high: Floats, least: float = 0.0) -> Floats:
+def bisect_safely(safe: Callable[[Floats], NDArray[np.bool_]], low: Floats, high: Floats, least: float = 0.0) -> Floats:
     """Upper ends of brackets after bisection to rounding, all at points where `safe` is true.
 
     A finished bracket no longer changes, so that no result depends on the other brackets of the array.
@@ -356,7 +356,7 @@ def halved(safe: Callable[[Floats], NDArray[np.bool_]], low: Floats, high: Float
     -------
     Points (bracket,).
 
-    >>> halved(lambda x: x * x >= 2.0, np.zeros(1), np.ones(1) * 2.0).round(12).tolist()
+    >>> bisect_safely(lambda x: x * x >= 2.0, np.zeros(1), np.ones(1) * 2.0).round(12).tolist()
     [1.414213562373]
     """
     # 1074 halvings take a bracket of width 1 to the smallest double.

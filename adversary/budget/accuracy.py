@@ -313,8 +313,8 @@ def split_rho(
 
     >>> import pandas as pd
     >>> town = pd.DataFrame({"block": ["a", "b"], "tract": ["t", "t"], "people": [10, 30]})
-    >>> found = split_rho(town, {"block": ["block"], "tract": ["tract"]}, RiskProfile.difference(0.2))
-    >>> found["rho"].values.tolist(), bool(found["loss"] <= found["allowed"])
+    >>> split = split_rho(town, {"block": ["block"], "tract": ["tract"]}, RiskProfile.difference(0.2))
+    >>> split["rho"].values.tolist(), bool(split["loss"] <= split["allowed"])
     ([0.009971, 0.004985], True)
     """
     if not tables:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.polynomial.legendre import leggauss
 
-from adversary._core import Floats, as_array, halved
+from adversary._core import Floats, as_array, bisect_safely
 from adversary.budget.risk_bounds import check_statistic, weight_or_zero
 from adversary.privacy.losses import LaplaceLoss, LatticeLoss, PrivacyLoss
 from adversary.privacy.mechanisms import Mechanism
@@ -155,7 +155,7 @@ def _smallest_threshold(survival: Survival, allowed: Floats, least: Floats, most
     """Smallest s at which a survival function is at most `allowed`, by bisection between the ends of the support."""
     low, high = np.clip(least - 1.0, -_FARTHEST, _FARTHEST), np.minimum(most, _FARTHEST)
     never = (high < most) & (survival(high) > allowed)
-    high = halved(lambda s: survival(s) <= allowed, low, high, 1.0)
+    high = bisect_safely(lambda s: survival(s) <= allowed, low, high, 1.0)
     threshold = np.where(never | (allowed == 0.0), most, np.minimum(high + 8.0 * TIE * (1.0 + np.abs(high)), most))
     return np.where(allowed == 1.0, least, threshold)
 

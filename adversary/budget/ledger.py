@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from adversary._core import check_whole, format_bound, meant
+from adversary._core import check_whole, closest_name, format_bound
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import (
     ApproximateDP,
@@ -351,7 +351,7 @@ def _known(file: Path, where: str, table: Mapping[str, Any], keys: Iterable[str]
     for key in table:
         if key not in keys:
             owners = [name for name, kind in KINDS.items() if name in keys and key in kind.parameter_names()]
-            near = f"; did you mean {owners[0]!r}?" if owners else meant(key, keys)
+            near = f"; did you mean {owners[0]!r}?" if owners else closest_name(key, keys)
             hint = near or f"; known here: {', '.join(keys)}"
             raise ValueError(f"{file}: {where + '.' if where else ''}{key}: unknown key{hint}")
 

@@ -22,7 +22,7 @@ from adversary.budget.tolerances import Tolerance
 METHODS = ("auto", "closed", "numeric")
 BOUNDED, UNATTAINABLE, UNCONSTRAINED = "bounded", "unattainable", "unconstrained"
 SEARCH = "search"
-EMPTY = "this profile tolerates every ratio for every adversary that was asked about: it limits nothing"
+EMPTY = "this profile tolerates every ratio for every adversary given: it limits nothing"
 SEARCHED = "This was found by a search, which proves nothing of adversaries it did not meet."
 
 

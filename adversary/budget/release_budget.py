@@ -128,7 +128,7 @@ def allocate(
         one in another place, two counts)
     failure : tolerated probability of a release beyond the profile; at 0 only pure DP, and its noises, satisfy one
     releases : number of releases
-    composition : "exact", where the failure is asked of the law of all releases; of pure and approximate DP also
+    composition : "exact", with the failure that of the distribution of all releases; of pure and approximate DP also
         "basic", "advanced", "lattice" and "optimal", published ones through a total (epsilon, delta)
     delta, delta_each : of that total, and of one release of approximate DP; in "basic" and "exact" composition
         delta_each is delta / releases where it is 0

@@ -41,7 +41,7 @@ from adversary._core import (
     check_non_negative,
     check_number,
     check_probability,
-    meant,
+    closest_name,
     over_labels,
     quoted,
 )
@@ -245,7 +245,7 @@ def check_word(name: str, word: str, words: tuple[str, ...]) -> str:
     'upper'
     """
     if word not in words:
-        raise ValueError(f"{name} must be one of {quoted(words)}, got {word!r}{meant(str(word), words)}")
+        raise ValueError(f"{name} must be one of {quoted(words)}, got {word!r}{closest_name(str(word), words)}")
     return word
 
 

@@ -106,7 +106,7 @@ class RiskProfile:
         return self.tolerance.about_values
 
     def __call__(self, inclusion: ArrayLike, value: ArrayLike) -> Any:
-        """Largest tolerated ratio of posterior to prior; arrays broadcast, labels are kept."""
+        """Largest tolerated ratio of posterior to prior; arrays broadcast, labels stay."""
         check_prior("inclusion", inclusion)
         check_prior("value", value)
         return over_labels(self.tolerance.ratios, inclusion, value)

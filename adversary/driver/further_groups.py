@@ -10,7 +10,7 @@ from typing import Any
 
 import xarray as xr
 
-from adversary._core import error_text, meant, quoted
+from adversary._core import closest_name, error_text, quoted
 from adversary.adversaries.plans import Plan
 from adversary.driver import both_truths, other_plans
 from adversary.driver.groups import Alternative, AuditGroup, Question
@@ -62,7 +62,7 @@ def check_also(also: Any, plans: Mapping[Any, Plan], alternatives: Any, sensitiv
         raise TypeError(f"also must be a list of names, such as ['priors'], got {also!r} alone")
     for one in also:
         if one not in EVERYTHING:
-            raise ValueError(f"also must be of {quoted(EVERYTHING)}, got {one!r}{meant(str(one), EVERYTHING)}")
+            raise ValueError(f"also must be of {quoted(EVERYTHING)}, got {one!r}{closest_name(str(one), EVERYTHING)}")
     for name, given in (("alternatives", alternatives), ("sensitivity", sensitivity)):
         if given and len(plans) > 1:
             raise ValueError(f"{name} is for one plan, got {len(plans)}")

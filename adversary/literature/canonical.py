@@ -163,7 +163,7 @@ class CanonicalNoise(AbstractCanonicalNoise):
                 "Gaussian DP"
             ) from None
 
-    def reach(self, nats: float = TAIL_NATS) -> float:
+    def tail_radius(self, nats: float = TAIL_NATS) -> float:
         """Smallest whole number at which the density has fallen by `nats` from its peak, or no mass is left beyond."""
         mass, lost, k = np.array([0.5]), 0.0, 0
         while mass[0] > 0.0 and lost < nats:
@@ -265,7 +265,7 @@ class Tulap(AbstractCanonicalNoise):
         """Variance: 2b / (1 - b)^2 + 1/12 at delta 0; the sum over cells of constant density otherwise."""
         if self.delta == 0.0:
             return float(2.0 * np.exp(-self.epsilon) / np.expm1(-self.epsilon) ** 2 + 1.0 / 12.0)
-        k = np.arange(min(np.ceil(self.bound + 0.5), self.reach(2.0 * TAIL_NATS) + 1.0))
+        k = np.arange(min(np.ceil(self.bound + 0.5), self.tail_radius(2.0 * TAIL_NATS) + 1.0))
         inner, outer = np.maximum(k - 0.5, 0.0), np.minimum(k + 0.5, self.bound)
         third = np.maximum(outer**3 - inner**3, 0.0) / 3.0
         return float(2.0 * self.height * (np.exp(-self.epsilon * k) @ third))
@@ -278,7 +278,7 @@ class Tulap(AbstractCanonicalNoise):
         inside = np.arange(np.ceil(min(end, self.bound)) + 1.0) + 0.5
         return np.append(inside, self.bound) if np.isfinite(self.bound) else inside
 
-    def reach(self, nats: float = TAIL_NATS) -> float:
+    def tail_radius(self, nats: float = TAIL_NATS) -> float:
         steps = np.ceil(nats / self.epsilon) if self.epsilon else np.inf
         return float(min(max(steps - 0.5, 0.5), self.bound))
 

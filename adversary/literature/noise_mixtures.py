@@ -139,7 +139,7 @@ class Mixtures:
         nats.
         """
         if isinstance(self.mechanism, ContinuousNoise):
-            unit, end = float(np.sqrt(self.mechanism.variance)), self.mechanism.reach()
+            unit, end = float(np.sqrt(self.mechanism.variance)), self.mechanism.tail_radius()
             kinks = self.mechanism.breaks(end)
             whole = unit * np.arange(-np.ceil(end / unit), np.ceil(end / unit) + 1)
             steps = np.concatenate([whole, kinks, -kinks])

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from adversary._core import (
     Floats,
+    above_ties,
     as_array,
     check_non_negative,
     check_probability,
@@ -28,7 +29,6 @@ from adversary._core import (
     labelled,
     logit,
     over_labels,
-    past_ties,
     posterior_after,
     posterior_ratio,
     scalar_or_array,
@@ -362,7 +362,7 @@ class Guarantee(ABC):
 
     def never_exceeds(self, epsilon: float) -> bool:
         """True if no loss exceeds epsilon, in either direction; ties count as equal."""
-        return bool(past_ties(epsilon) >= self.loss_bound(0.0))
+        return bool(above_ties(epsilon) >= self.loss_bound(0.0))
 
     @elementwise
     def pbdp_delta(self, epsilon: float) -> float:

@@ -52,8 +52,8 @@ def element_reads(graphs: Sequence[TensorVariable], own: Mapping[Any, Reads]) ->
 
     >>> import pytensor.tensor as pt
     >>> x = pt.lvector("x")
-    >>> (found,) = element_reads([x[1:] + 1], {x: np.eye(3, dtype=bool)})
-    >>> found.astype(int).tolist()
+    >>> (reads,) = element_reads([x[1:] + 1], {x: np.eye(3, dtype=bool)})
+    >>> reads.astype(int).tolist()
     [[0, 1, 0], [0, 0, 1]]
     """
     known: dict[Variable, Reads] = dict(own)

@@ -12,7 +12,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from adversary._core import meant
+from adversary._core import closest_name
 
 from .batched_graphs import Compiled, compile_batches
 from .components import Components
@@ -105,7 +105,7 @@ def condition(model: pm.Model, observed: Sequence[str], *, continuous: bool = Fa
     random = {v.name for v in [*model.basic_RVs, *model.deterministics]}
     for name in observed:
         if name not in data | random:
-            hint = meant(name, random | data)
+            hint = closest_name(name, random | data)
             raise ValueError(
                 f"observed {name!r} is not in the model, which has {_join_names(sorted(random | data))}{hint}"
             )
@@ -208,14 +208,14 @@ def released_names(model: pm.Model, released: Iterable[str] | None = None) -> tu
         if not names:
             raise ValueError(
                 f"no variable is called noisy: name the released ones in released; the model has {known}"
-                f"{meant('noisy', known)}"
+                f"{closest_name('noisy', known)}"
             )
         _refuse_observed(model, names)
         return names
     names = (released,) if isinstance(released, str) else tuple(released)
     missing = [name for name in names if name not in known]
     if missing or not names:
-        hint = meant(missing[0], known) if missing else ""
+        hint = closest_name(missing[0], known) if missing else ""
         raise ValueError(f"released must name variables of the model, {known}; got {list(names)}{hint}")
     _refuse_observed(model, names)
     return names

@@ -28,7 +28,7 @@ from pytensor.tensor.random.basic import BernoulliRV
 from pytensor.tensor.random.op import RNGConsumerOp
 from pytensor.tensor.variable import TensorVariable
 
-from adversary._core import meant, refuse_rounded
+from adversary._core import closest_name, refuse_rounded
 
 from .batched_graphs import NUMPY_MODE
 from .supports import own_bounds
@@ -226,7 +226,7 @@ def missing_target(target: str, model: pm.Model, known: Sequence[str]) -> str:
     >>> missing_target("in", model, ["member"])
     "target 'in' is not in the model; did you mean target='member'?"
     """
-    close = meant(target, known)
+    close = closest_name(target, known)
     binary = [n for n in known if isinstance(getattr(model[n].owner, "op", None), BernoulliRV) and not model[n].ndim]
     if not close and len(binary) == 1:
         close = f"; did you mean {binary[0]!r}?"
@@ -279,7 +279,7 @@ def check_truth(model: pm.Model, truth: Mapping[str, Any], released: Collection[
     derived = {str(v.name): v for v in model.deterministics if v.name not in released}
     for name in truth:
         if name not in latents | derived:
-            hint = meant(name, [*latents, *derived]).removeprefix("; ") or f"it has {[*latents, *derived]}"
+            hint = closest_name(name, [*latents, *derived]).removeprefix("; ") or f"it has {[*latents, *derived]}"
             raise ValueError(f"truth names {name!r}, which is no latent of the model and no deterministic: {hint}")
     values = {name: _true_value(name, value, (latents | derived)[name]) for name, value in truth.items()}
     held = {name: value for name, value in values.items() if name in latents}
@@ -339,7 +339,8 @@ def check_support(latents: Collection[str], support: Mapping[str, Any]) -> None:
     for name, given in support.items():
         if name not in latents:
             raise ValueError(
-                f"support names {name!r}, which is not a latent; the latents are {[*latents]}{meant(name, latents)}"
+                f"support names {name!r}, which is not a latent; the latents are {[*latents]}"
+                f"{closest_name(name, latents)}"
             )
         values = np.asarray(given)
         if values.dtype.kind not in "iuf" or not values.size or not np.array_equal(values, np.round(values)):

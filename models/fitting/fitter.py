@@ -23,8 +23,8 @@ from adversary.models.importance import (
     Sample,
     WeighedPrior,
     given_chains,
-    given_what_is_known,
     has_enough_draws,
+    refine_given_side_data,
     starting_points,
 )
 
@@ -134,7 +134,7 @@ class Fitter:
         fitter = cls(prior, sampling, nuts)
         if not prior.is_smooth or has_enough_draws(prior):
             return fitter
-        if prior.may_be_refined and prior.terms.knows_more:
+        if prior.may_be_refined and prior.terms.has_side_data:
             fitter = replace(fitter, expected=seconds_of_side_data(prior))
             tell_cost(fitter.expected, "draws of the latents given the side data", progress)
         return fitter.given_side_data(second)
@@ -151,11 +151,11 @@ class Fitter:
         first, second = seed.spawn(2)
         rng, prior = np.random.default_rng(first), self.prior
         if prior.may_be_refined:
-            prior = given_what_is_known(prior, rng)
+            prior = refine_given_side_data(prior, rng)
             if has_enough_draws(prior):
                 return replace(self, prior=prior)
         # Without side data the target is rare; the error estimate of the prior's draws accounts for that.
-        if not prior.terms.knows_more:
+        if not prior.terms.has_side_data:
             return replace(self, prior=max(self.prior, prior, key=lambda one: (one.sees_both, one.held().ess)))
         held = prior.held_sample()
         sampling = self.sampling

@@ -1,11 +1,11 @@
 from .each_hypothesis import expected_draws as expected_draws
 from .each_hypothesis import given_chains as given_chains
-from .each_hypothesis import given_what_is_known as given_what_is_known
 from .each_hypothesis import has_enough_draws as has_enough_draws
+from .each_hypothesis import refine_given_side_data as refine_given_side_data
 from .each_hypothesis import releases_under as releases_under
+from .fit_limits import Sample as Sample
 from .latent_draws import cuts_support as cuts_support
 from .prior_predictive import PriorPredictive as PriorPredictive
-from .reach import Sample as Sample
 from .refinement import starting_points as starting_points
 from .shared_priors import Likeness as Likeness
 from .shared_priors import PooledDraws as PooledDraws

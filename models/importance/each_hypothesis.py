@@ -31,8 +31,8 @@ from scipy.special import logsumexp
 
 from adversary.models.enumeration import Tail, check_truth, condition, unbounded_latents
 
+from .fit_limits import LARGEST_MISSED, FarPoints
 from .latent_draws import log_indicator, number_shape
-from .reach import LARGEST_MISSED, FarPoints
 from .refinement import STAGES, Worlds
 from .smoothing import Hypotheses
 from .terms import Terms
@@ -85,11 +85,11 @@ def has_enough_draws(prior: WeighedPrior) -> bool:
     ...     rare = pm.Deterministic("in", (x > 3.0).astype("int64"))
     ...     noisy = pm.Normal("noisy", rare, np.float64(1.0))
     >>> prior = WeighedPrior.of(model, ["noisy"], rng=1)
-    >>> has_enough_draws(prior), has_enough_draws(given_what_is_known(prior, np.random.default_rng(1)))
+    >>> has_enough_draws(prior), has_enough_draws(refine_given_side_data(prior, np.random.default_rng(1)))
     (False, True)
     """
     size = len(prior.log_prior)
-    if not prior.terms.knows_more:
+    if not prior.terms.has_side_data:
         held = prior.held_sample()
         own = size if prior.proposal is None else prior.proposal.sizes[0]
         unsure = held.answer.spread > 0 and held.answer.ess < min(ENOUGH, _LEAST * own)
@@ -106,7 +106,7 @@ def has_enough_draws(prior: WeighedPrior) -> bool:
     return held.reliable and held.answer.ess >= 2 * FEWEST
 
 
-def given_what_is_known(prior: WeighedPrior, rng: np.random.Generator, wanted: int | None = None) -> WeighedPrior:
+def refine_given_side_data(prior: WeighedPrior, rng: np.random.Generator, wanted: int | None = None) -> WeighedPrior:
     """Prior with draws from refined proposals for both hypotheses, given the side data.
 
     Truncated supports of counts are lengthened until the mass beyond is negligible at these draws too.
@@ -162,7 +162,7 @@ def _lack(tail: Tail, drawn: Arrays, values: NDArray[np.int64]) -> float:
 
 
 def expected_draws(prior: WeighedPrior) -> int:
-    """Expected number of draws that `given_what_is_known` makes and weighs by the side data.
+    """Expected number of draws that `refine_given_side_data` makes and weighs by the side data.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def expected_draws(prior: WeighedPrior) -> int:
 def _sizes(prior: WeighedPrior, wanted: int | None) -> tuple[int, int | None]:
     """Numbers of draws of refined proposals (fewer if side data have many rows) and of pilot stages."""
     size = len(prior.log_prior)
-    if not prior.terms.knows_more:
+    if not prior.terms.has_side_data:
         return size, None
     most = size if wanted is None else min(max(wanted, _FEWEST_PROPOSED), size)
     return int(np.clip(_ROWS_READ // prior.terms.pure[0].widest, _FEWEST_PROPOSED, most)), _FEWEST_DRAWS
@@ -184,7 +184,7 @@ def _sizes(prior: WeighedPrior, wanted: int | None) -> tuple[int, int | None]:
 def _proposed(prior: WeighedPrior, rng: np.random.Generator, wanted: int | None) -> WeighedPrior:
     """Prior with draws from refined proposals."""
     size, pilot = _sizes(prior, wanted)
-    if prior.terms.knows_more:
+    if prior.terms.has_side_data:
         few = max(_FEWEST_DRAWS, size // 4)
         first_rows: dict[str, Any] = {name: getattr(prior, name)[:few] for name in ("log_prior", "log_density")}
         first_rows["worked_out"] = None if prior.worked_out is None else prior.worked_out[:few]
@@ -197,7 +197,7 @@ def _proposed(prior: WeighedPrior, rng: np.random.Generator, wanted: int | None)
         return answer.k_hat <= _LIGHT_TAIL and answer.ess >= _MANY * size
 
     table, cells = prior.terms.table({}), size * prior.terms.met.total
-    pure = prior.pure if prior.terms.knows_more and cells <= _LARGEST_KEPT else None
+    pure = prior.pure if prior.terms.has_side_data and cells <= _LARGEST_KEPT else None
     return _with(prior, prior.population({}, table, (joint[0], joint[1]), many, size, rng, guide, pilot, pure))
 
 
@@ -305,7 +305,7 @@ def _releases_of_known(
         return None
     answer = prior.held_sample().answer
     share = answer.present if truth[target] == 1 else answer.out
-    if share < _LEAST_SHARE or answer.ess < _SHARE * draws or not prior.terms.knows_more:
+    if share < _LEAST_SHARE or answer.ess < _SHARE * draws or not prior.terms.has_side_data:
         return None
     parts: list[Arrays] = []
     while sum([len(part[target]) for part in parts]) < draws:
@@ -328,7 +328,7 @@ def _rare_releases(
     prior = WeighedPrior.of(given, tuple(released), target, rng=rng.integers(2**63), draws=max(DRAWS, _WORLDS * draws))
     if not prior.may_be_refined:
         return None
-    prior = prior if has_enough_draws(prior) else given_what_is_known(prior, rng, _WORLDS * draws)
+    prior = prior if has_enough_draws(prior) else refine_given_side_data(prior, rng, _WORLDS * draws)
     log_weights = prior.log_joint({})[0 if wanted else 1][:, 0] - prior.log_density
     weights = np.exp(log_weights - max(log_weights.max(), -1e300))
     if not weights.sum() ** 2 >= _SHARE * draws * (weights**2).sum() > 0:

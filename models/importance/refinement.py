@@ -8,7 +8,7 @@ together, by the mixture of all proposals:
 .. math:: w_i = \frac{p(\theta_i, y)}{\sum_t n_t q_t(\theta_i) / \sum_t n_t}
 
 A mode that a later mixture has lost is still represented by earlier draws, with their weights, and no weight exceeds
-the likelihood times a constant. Modes far from every draw of the prior remain undetected; see `reach`.
+the likelihood times a constant. Modes far from every draw of the prior remain undetected; see `fit_limits`.
 
 References
 ----------

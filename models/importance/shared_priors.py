@@ -30,8 +30,8 @@ from scipy.special import logsumexp
 from adversary._core import blocks
 from adversary.models.enumeration import compile_batches, condition, sum_terms
 
+from .fit_limits import FarPoints, FitLimits
 from .prior_predictive import PriorPredictive
-from .reach import FarPoints, Reach
 from .terms import Terms
 from .weighed_prior import WeighedPrior
 
@@ -335,10 +335,10 @@ class PriorOfMany(WeighedPrior):
         return self.shared.first.pure
 
     @property
-    def reach(self) -> Reach:
+    def fit_limits(self) -> FitLimits:
         """Limits of fit, shared by all priors."""
         assert self.shared is not None
-        return self.shared.first.reach
+        return self.shared.first.fit_limits
 
     def log_joint(self, released: Arrays, table: Floats | None = None) -> tuple[Floats, Floats]:
         """Log joint density of the draws under each hypothesis, (draw, release)."""

@@ -173,7 +173,7 @@ class Terms:
         return log_terms
 
     @property
-    def knows_more(self) -> bool:
+    def has_side_data(self) -> bool:
         """True if the model has side data or potentials that do not depend on the release."""
         return self.pure[0] is not self.pure[1]
 
@@ -226,7 +226,7 @@ class Terms:
         return dict(zip(self.given.latents, states, strict=True)) | drawn
 
     @property
-    def is_cut(self) -> bool:
+    def sums_truncated_latent(self) -> bool:
         """True if a latent with a truncated support is summed out."""
         return any(mask.any() for mask in self.ends)
 

@@ -6,8 +6,8 @@ r"""Posteriors of a target for many releases from one set of draws of the prior.
 
 Discrete latents s are summed out unless their states are too many; the others are drawn with the continuous ones. The
 same draws serve every release. A release is reported as unreliable if the tail of its weights is heavy, if the
-effective number of draws is small, or if even the best draw fits badly (see `reach`). Before that, draws of a refined
-proposal are tried (see `refinement`).
+effective number of draws is small, or if even the best draw fits badly (see `fit_limits`). Before that, draws of a
+refined proposal are tried (see `refinement`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 from adversary._core import Seed, blocks
 from adversary.models.enumeration import Conditioned, condition
 
+from .fit_limits import RARE, FarPoints, FitLimits, Sample, best_of, stacked, unstacked
 from .prior_predictive import PriorPredictive
-from .reach import RARE, FarPoints, Reach, Sample, best_of, stacked, unstacked
 from .refinement import LARGEST_DIMENSION, Proposal, Worlds, refine
 from .smoothing import LARGEST_KHAT, Hypotheses
 from .terms import Terms
@@ -155,9 +155,9 @@ class WeighedPrior:
         sample = self.held(settled)
         if not sample.weights.any():
             raise ValueError("what is published exactly is impossible under the model")
-        heavy = sample.k_hat > LARGEST_KHAT and (bool(settled) or self.terms.knows_more)
+        heavy = sample.k_hat > LARGEST_KHAT and (bool(settled) or self.terms.has_side_data)
         if not self.sees_both or (sample.spread > 0 and (sample.ess < FEWEST or heavy)):
-            raise ValueError(self._too_few(sample, bool(settled) or self.terms.knows_more))
+            raise ValueError(self._too_few(sample, bool(settled) or self.terms.has_side_data))
         return sample.present, float(np.hypot(sample.mcse, self.lost))
 
     @cached_property
@@ -201,7 +201,7 @@ class WeighedPrior:
     def _held_given(self, settled: Arrays | None) -> Sample:
         joint, far = self.log_joint(settled or {}), self.far.joint(settled or {})
         best = float(best_of(np.logaddexp(*joint), self.log_prior, self.log_density)[0])
-        explained = best - self.far.best(far)[0] if self.terms.knows_more else np.inf
+        explained = best - self.far.best(far)[0] if self.terms.has_side_data else np.inf
         answer = Hypotheses.of(*(part[:, 0] - self.log_density for part in joint))
         sample = Sample(self.values, self.pure, self.terms.table(settled or {}), answer, float(explained), self.lost)
         both = np.logaddexp(joint[0][:, 0], joint[1][:, 0])
@@ -229,19 +229,19 @@ class WeighedPrior:
             for i, present, out, *there in zip(range(best.size), *parts, strict=True):
                 own, explained = table[..., i : i + 1], np.inf
                 if self.values:
-                    explained = self.reach.explained(float(best[i]), float(far_best[i]))
+                    explained = self.fit_limits.explained(float(best[i]), float(far_best[i]))
                 answer = Hypotheses.of(present - self.log_density, out - self.log_density)
                 sample = Sample(self.values, self.pure, own, answer, explained, self.lost)
                 sample, guide = self.far.counted(sample, there, np.logaddexp(present, out))
                 row = {name: value[i] for name, value in rows.items()}
                 if not sample.settled and refine and self.may_be_refined and best[i] > -np.inf:
                     generator = np.random.default_rng(seeds[start + i])
-                    sample = sample.or_better(self._refine(row, own, (present, out), there, guide, generator))
+                    sample = sample.better_of(self._refine(row, own, (present, out), there, guide, generator))
                 yield self._with_cut(sample, row)
 
     def _with_cut(self, sample: Sample, row: Arrays) -> Sample:
         """Sample with `cut`, the probability at the ends of truncated supports, estimated from some of its draws."""
-        if not sample.answer.weights.any() or not self.terms.is_cut:
+        if not sample.answer.weights.any() or not self.terms.sums_truncated_latent:
             return sample
         place = _systematic(sample.answer.weights, _AT_END, np.random.default_rng(self.rng))
         shares = self.terms.at_end([value[place] for value in sample.values], row, sample.table)
@@ -271,7 +271,7 @@ class WeighedPrior:
         population = self.population(released, table, log_joint, _is_reliable, _REFINED, rng, guide)
         both, answer = np.logaddexp(*population.log_joint), Hypotheses.of(*population.log_weights)
         best = best_of(both[:, None], population.log_prior, population.log_density)
-        explained = self.reach.explained(float(best[0]), float(self.far.best([part[:, None] for part in far])[0]))
+        explained = self.fit_limits.explained(float(best[0]), float(self.far.best([part[:, None] for part in far])[0]))
         sample = Sample(self.split(population.points), None, table, answer, explained, self.lost)
         return self.far.made_by(population).counted(sample, far, both)[0]
 
@@ -353,7 +353,7 @@ class WeighedPrior:
         return self.terms.hypotheses(self.values, released, self.pure, table)
 
     @cached_property
-    def reach(self) -> Reach:
+    def fit_limits(self) -> FitLimits:
         """Limits of fit, from releases drawn from the model itself.
 
         Fewer releases, draws and far points are used if terms depend on both draws and releases, which is slow.
@@ -368,7 +368,7 @@ class WeighedPrior:
             rows = {name: value[start : min(start + self.width, releases)] for name, value in self.reference.items()}
             best.append(best_of(np.logaddexp(*self.terms.hypotheses(values, rows, pure)), log_prior, log_density))
             far.append(self.far.best(self.far.joint(rows, every=every), every))
-        return Reach.of(np.concatenate(best), np.concatenate(far), 0 if few else RARE)
+        return FitLimits.of(np.concatenate(best), np.concatenate(far), 0 if few else RARE)
 
 
 def _again(options: tuple[Any, ...], longer: Mapping[str, ArrayLike]) -> WeighedPrior:

@@ -103,7 +103,7 @@ def test_siblings_one_by_one_tell_more_than_their_sum() -> None:
 @pytest.mark.parametrize("law", LAWS)
 def test_the_total_has_the_d_fold_convolution(law: str, d: int) -> None:
     belief, pmf = LAWS[law]
-    bound = adv.Each(belief).among(d)
+    bound = adv.Each(belief).with_count(d)
     single = np.array([pmf(k) for k in range(60)])
     total = np.ones(1)
     for _ in range(d):
@@ -114,7 +114,7 @@ def test_the_total_has_the_d_fold_convolution(law: str, d: int) -> None:
 
 def test_flat_siblings_are_not_a_flat_total() -> None:
     j = np.arange(8)
-    assert np.exp(adv.Each().among(3).log_prob(j + 2, 2)) == pytest.approx(comb(j + 2, 2), rel=1e-12)
+    assert np.exp(adv.Each().with_count(3).log_prob(j + 2, 2)) == pytest.approx(comb(j + 2, 2), rel=1e-12)
 
 
 def test_three_levels_with_each_sibling_believed_apart_equal_the_sums_of_one_sibling() -> None:
@@ -140,7 +140,7 @@ def test_a_strong_drift_of_many_flat_siblings_is_followed() -> None:
     reader = adv.Adversary(beliefs={"tract": adv.Each()})
     got = reader.posterior(plan, plan.observe({"block": 1, "tract": 3}, {"block": 5}))["log_odds"].item()
     j = np.arange(0.0, 4000.0)
-    link = DG(0.01).total(40).log_likelihood(5.0, j) + adv.Each().among(40).log_prob(j, 0)
+    link = DG(0.01).total(40).log_likelihood(5.0, j) + adv.Each().with_count(40).log_prob(j, 0)
     terms = [link + DG(0.001).log_likelihood(3.0, j + k) for k in (0, 1)]
     peak = max(float(t.max()) for t in terms)
     out, present = (float(np.log(np.exp(t - peak).sum())) for t in terms)

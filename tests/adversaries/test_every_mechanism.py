@@ -55,7 +55,7 @@ def _releases(noise: adv.Mechanism) -> list[tuple[float, float, float]]:
 def test_the_posterior_is_that_of_all_counts(noise: Any, belief: Any) -> None:
     plan = adv.Plan([adv.Level("block", noise, siblings=1), adv.Level("tract", noise)])
     reader, seen = adv.Adversary(0.5, beliefs={"tract": belief}), 0
-    reach = noise.reach(60.0)
+    reach = noise.tail_radius(60.0)
     if isinstance(belief, adv.Uniform) and not math.isfinite(reach):
         belief = adv.Uniform(40)
         reader = adv.Adversary(0.5, beliefs={"tract": belief})
@@ -119,7 +119,7 @@ class Uniform(IntegerNoise):
         with np.errstate(divide="ignore"):
             return np.log(np.clip(4.0 - offset, 0.0, 7.0) / 7.0)
 
-    def reach(self, nats: float = 40.0) -> int:
+    def tail_radius(self, nats: float = 40.0) -> int:
         return 4 if nats > 0 else 0
 
     def total(self, count: int) -> adv.Mechanism:

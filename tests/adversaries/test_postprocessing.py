@@ -163,7 +163,7 @@ def test_the_variance_of_clamping_is_that_inside_far_from_the_ends_and_a_bound_e
 
 @pytest.mark.parametrize("mechanism", [clamped(DG(0.2)), clamped(DG(0.2), 6), rounded(clamped(DG(0.2)), 5)])
 def test_counts_beyond_the_reach_are_that_much_less_likely(mechanism: adv.Mechanism) -> None:
-    reach = mechanism.reach(30.0)
+    reach = mechanism.tail_radius(30.0)
     for release in mechanism.support(4):
         count = np.arange(0, 200)
         log_p = mechanism.log_prob(int(release), count)
@@ -171,7 +171,7 @@ def test_counts_beyond_the_reach_are_that_much_less_likely(mechanism: adv.Mechan
 
 
 def test_a_capped_release_fits_every_larger_count() -> None:
-    assert clamped(DG(0.2), 0, 9).reach() == math.inf
+    assert clamped(DG(0.2), 0, 9).tail_radius() == math.inf
     np.testing.assert_allclose(clamped(DG(0.2), 0, 9).log_prob(9, np.array([40, 4000])), 0.0, atol=1e-15)
 
 

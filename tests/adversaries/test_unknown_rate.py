@@ -108,7 +108,7 @@ def test_preliz_laws_pickle_and_print() -> None:
     again = pickle.loads(pickle.dumps(belief))
     assert again.log_prob(3, 0) == belief.log_prob(3, 0)
     assert repr(belief) == "Others(Poisson(mu=2.5))"
-    assert adv.Each(preliz.Poisson(mu=2.5)).among(2).log_prob(3, 0) == pytest.approx(
+    assert adv.Each(preliz.Poisson(mu=2.5)).with_count(2).log_prob(3, 0) == pytest.approx(
         scipy.stats.poisson(5.0).logpmf(3), rel=1e-9
     )
 

@@ -36,7 +36,7 @@ class Uniform(IntegerNoise):
         with np.errstate(divide="ignore"):
             return np.log(np.clip((self.k + 1.0 - offset) / (2 * self.k + 1), 0.0, 1.0))
 
-    def reach(self, nats: float = 41.5) -> int:
+    def tail_radius(self, nats: float = 41.5) -> int:
         return self.k
 
     def total(self, count: int) -> adv.Mechanism:

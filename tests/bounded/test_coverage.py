@@ -218,7 +218,7 @@ def test_a_population_of_ones_own(quick: type[Posterior]) -> None:
     for bad, message in (
         (lambda mu, sigma, size, rng: rng.random(size) + 0.5, r"within bounds=\(0.0, 1.0\), got 1\."),
         (lambda mu, sigma, size, rng: np.full(size, np.nan), "within bounds.*nan"),
-        (lambda mu, sigma, size, rng: rng.random(3), r"size asked for, \(4, 20\), got \(3,\)"),
+        (lambda mu, sigma, size, rng: rng.random(3), r"requested size, \(4, 20\), got \(3,\)"),
     ):
         with pytest.raises(ValueError, match=message):
             coverage_study(**CELL, population=bad, datasets=4)

@@ -89,7 +89,7 @@ def test_samples_follow_the_cdf(case: adv.Guarantee) -> None:
     sample = noise.sample(3, np.random.default_rng(7), 5000)
     assert scipy.stats.kstest(sample - 3, lambda x: cdf(noise, x)).pvalue > 1e-3
     assert sample.var() == pytest.approx(noise.variance, rel=0.15)
-    assert noise.log_prob(noise.reach(), 0) <= noise.log_prob(0.0, 0) - 41.0
+    assert noise.log_prob(noise.tail_radius(), 0) <= noise.log_prob(0.0, 0) - 41.0
 
 
 @over({name: PROMISES[name] for name in ("pure", "approximate", "total variation", "gaussian")}, "case")
@@ -128,7 +128,7 @@ def test_tulap_is_the_construction(case: tuple[float, float]) -> None:
     u = np.linspace(1e-3, 1.0 - 1e-3, 101)
     np.testing.assert_allclose(closed.ppf(u), general.ppf(u), atol=1e-9)
     assert closed.variance == pytest.approx(general.variance, rel=1e-6)
-    assert closed.reach() - 1e-9 <= general.reach() <= closed.reach() + 2.0
+    assert closed.tail_radius() - 1e-9 <= general.tail_radius() <= closed.tail_radius() + 2.0
 
 
 def test_tulap_far_out() -> None:

@@ -649,7 +649,7 @@ def _pieces(noise: Any, answers: list[int]) -> tuple[Any, Any]:
     if not noise.is_continuous:
         support = np.unique(np.concatenate([noise.support(a) for a in answers])).astype(float)
         return support, np.ones(support.size)
-    far = noise.reach(50.0)
+    far = noise.tail_radius(50.0)
     cuts = np.concatenate([-noise.breaks(far), noise.breaks(far)])
     step = math.sqrt(noise.variance) / 300.0
     grid = np.arange(-far, far + 2.0, step) if noise.log_concave else np.zeros(0)
@@ -666,7 +666,7 @@ def test_epsilon_of_every_mechanism_is_the_largest_log_ratio_of_its_releases(noi
     answers = sorted({*query.ravel().tolist()})
     releases, _ = _pieces(noise, answers)
     if noise.summands[1] > 1:  # which reach their rate in the limit
-        releases = np.append(releases, np.rint(1e4 * noise.reach()) * np.array([-1.0, 1.0]))
+        releases = np.append(releases, np.rint(1e4 * noise.tail_radius()) * np.array([-1.0, 1.0]))
     log_f = np.array([noise.log_likelihood(releases, a) for a in answers])
     with np.errstate(invalid="ignore"):
         gaps = np.abs(np.diff(log_f, axis=0))  # of databases that differ in one record

@@ -43,7 +43,7 @@ def test_c24_variance_of_narrow_noise() -> None:
 def test_c25_a_sum_of_noise_and_one_discrete_gaussian(rho: float, siblings: int, distance: float) -> None:
     """Figure 2.9: total variation of the exact sum from DG(0, d / (2 rho)); below 1e-13 at the census rate."""
     single, one = adv.DiscreteGaussian.from_rho(rho), adv.DiscreteGaussian(sigma2=siblings / (2 * rho))
-    reach = single.reach(60.0)
+    reach = single.tail_radius(60.0)
     pmf = np.exp(single.log_prob(np.arange(-reach, reach + 1), 0))
     total = np.ones(1)
     for _ in range(siblings):

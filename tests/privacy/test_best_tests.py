@@ -418,7 +418,7 @@ def test_gaussian_targets_are_in_mu_and_convert_exactly() -> None:
     epsilon = target.guarantee.epsilon(1e-6)
     assert adv.GaussianDP(float(target)).delta(epsilon) <= 1e-6
     assert adv.GaussianDP(float(target)).delta(epsilon - 1e-9) > 1e-6 * (1 - 1e-6)
-    with pytest.raises(ValueError, match=r"epsilon must be asked of Gaussian noise at a delta"):
+    with pytest.raises(ValueError, match=r"epsilon must be queried of Gaussian noise at a delta"):
         _ = target.epsilon
 
 

@@ -292,10 +292,10 @@ def test_the_route_is_chosen_by_cost_and_named(name: str, route: str, rough: str
     """`rough` is that of the wider law for thousands of numbers, where another answers them."""
     loss = releases_of(name)
     assert loss.route == loss.law.route == route
-    assert (None if loss.rough is loss else loss.rough.route) == rough
+    assert (None if loss.coarse is loss else loss.coarse.route) == rough
     low, high = loss.bracket.delta(1.0)
     assert low <= loss.delta(1.0) <= high <= low * (1.0 + 1e-9)
-    assert loss.delta(1.0) == pytest.approx(loss.rough.delta(1.0), rel=1e-7)
+    assert loss.delta(1.0) == pytest.approx(loss.coarse.delta(1.0), rel=1e-7)
 
 
 def test_tails_of_a_mixture_are_probabilities() -> None:

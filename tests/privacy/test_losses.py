@@ -64,7 +64,7 @@ def _both(noise: Any, count: int, shift: int) -> tuple[Any, Any]:
         ends = noise.support(count), noise.support(count + shift)
         support = np.union1d(*ends)
         return np.exp(noise.log_prob(support, count + shift)), np.exp(noise.log_prob(support, count))
-    far = noise.reach(60.0)
+    far = noise.tail_radius(60.0)
     own = noise.breaks(far)
     cuts = np.concatenate([own, -own])
     width = math.sqrt(noise.variance) / 400.0 if noise.log_concave else np.inf  # or constant between its breaks

@@ -40,7 +40,7 @@ RANGED = {name: m for name, m in MECHANISMS.items() if isinstance(m, adv.RangedN
 
 def tail_points(noise: Any) -> list[int]:
     """A few offsets: the centre, the shoulders, and far beyond the support."""
-    reach = noise.reach()
+    reach = noise.tail_radius()
     return sorted({0, 1, 2, reach // 4, reach // 2, reach, 2 * reach})
 
 
@@ -80,7 +80,7 @@ def test_what_a_mechanism_says_of_itself_is_true_of_its_law(noise: Any) -> None:
 
 @over({name: m for name, m in ADDITIVE.items() if "tulap" not in name}, "noise")
 def test_the_tail_falls_at_its_rate(noise: Any) -> None:
-    far = np.array([1.0, 1.0, 2.0, 2.0]) * 1e5 * noise.reach() + np.array([0.0, 300.0, 0.0, 300.0])  # whole steps
+    far = np.array([1.0, 1.0, 2.0, 2.0]) * 1e5 * noise.tail_radius() + np.array([0.0, 300.0, 0.0, 300.0])  # whole steps
     near, beyond = -np.diff(noise.log_likelihood(far, np.zeros(4)))[::2] / 300.0
     assert noise.tail_rate == (np.inf if beyond > 1.9 * near else pytest.approx(beyond, rel=1e-3))
 
@@ -119,7 +119,7 @@ def test_mass_sums_to_one(noise: adv.Mechanism) -> None:
 @over(CONTINUOUS, "noise")
 def test_density_integrates_to_one(noise: Any) -> None:
     scale = math.sqrt(noise.variance)
-    total = 2 * integral(noise, min(40 * scale, noise.reach(1e4)))
+    total = 2 * integral(noise, min(40 * scale, noise.tail_radius(1e4)))
     assert total == pytest.approx(1.0, abs=1e-9)
     below = 0.5 + integral(noise, 1.3 * scale)
     assert noise.cdf(1.3 * scale, 0) == pytest.approx(below, abs=1e-9)
@@ -128,7 +128,8 @@ def test_density_integrates_to_one(noise: Any) -> None:
 def _outwards(noise: Any) -> Any:
     """Log density, or log pmf, at places a step apart from 0 to far out."""
     step = 1.0 if isinstance(noise, IntegerNoise) else math.sqrt(noise.variance) / 100.0
-    return np.asarray(noise.log_noise(step * np.arange(min(2000, int(noise.reach(60.0) / step) + 2))), dtype=float)
+    last = min(2000, int(noise.tail_radius(60.0) / step) + 2)
+    return np.asarray(noise.log_noise(step * np.arange(last)), dtype=float)
 
 
 @over(ADDITIVE, "noise")
@@ -192,7 +193,7 @@ def test_noise_is_symmetric_and_shifts_with_the_value(noise: Any) -> None:
 
 @over(ADDITIVE, "noise")
 def test_far_releases_are_finite_numbers_unless_the_noise_ends(noise: Any) -> None:
-    bounded = noise.log_prob(int(noise.reach(1e4)) + 1, 0) == -np.inf
+    bounded = noise.log_prob(int(noise.tail_radius(1e4)) + 1, 0) == -np.inf
     for release in (-(10**6), 10**6):
         assert noise.log_prob(release, 0) == -np.inf if bounded else np.isfinite(noise.log_prob(release, 0))
         assert 0.0 <= noise.sf(release, 0) <= 1.0
@@ -202,7 +203,7 @@ def test_far_releases_are_finite_numbers_unless_the_noise_ends(noise: Any) -> No
 @over({k: m for k, m in ADDITIVE.items() if k != "laplace, sum of 3"}, "noise")  # of which no loss is derived
 def test_no_release_however_far_out_has_a_loss_beyond_the_maximum(noise: Any) -> None:
     """What `bounded` of a lattice says, as its last atom is then the maximum."""
-    loss, far = noise.privacy_loss(1, 1), math.ceil(noise.reach(3000.0)) + 2
+    loss, far = noise.privacy_loss(1, 1), math.ceil(noise.tail_radius(3000.0)) + 2
     release = np.unique(np.rint(np.concatenate([np.arange(-9, 10), np.linspace(-far, far, 4001)])))
     p, q = (np.asarray(noise.log_prob(release, value), dtype=float) for value in (1, 0))
     possible = np.isfinite(p) | np.isfinite(q)
@@ -870,7 +871,7 @@ def test_scaling_divides_the_variance_of_a_stretched_law(noise: adv.Mechanism) -
 @pytest.mark.parametrize("nats", [1.0, 40.0, 700.0])
 def test_the_reach_of_a_sum_of_laplaces_is_just_beyond_where_its_density_has_fallen(count: int, nats: float) -> None:
     noise = LaplaceSum(adv.Laplace(3.0), count)
-    at = float(noise.log_noise(np.array(noise.reach(nats)))) - float(noise.log_noise(np.zeros(())))
+    at = float(noise.log_noise(np.array(noise.tail_radius(nats)))) - float(noise.log_noise(np.zeros(())))
     assert -nats * (1.0 + 1e-3) <= at <= -nats * (1.0 - 1e-12)
 
 

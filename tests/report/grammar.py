@@ -416,10 +416,10 @@ def files(draw: Any) -> Case:
     made = MADE[kind]()
     if draw(st.integers(0, 3)) == 0:
         made = st.sampled_from([document for one, document in shipped() if one == command])
-    way = draw(st.sampled_from(["meant"] * 4 + ["mistaken"] * 4 + ["broken"]))
+    way = draw(st.sampled_from(["closest_name"] * 4 + ["mistaken"] * 4 + ["broken"]))
     if way == "broken":
         return command, draw(broken(made.map(toml)))
-    return command, toml(draw(made if way == "meant" else mistaken(made)))
+    return command, toml(draw(made if way == "closest_name" else mistaken(made)))
 
 
 MADE: Mapping[str, Any] = {

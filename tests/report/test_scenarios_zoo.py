@@ -72,7 +72,7 @@ def test_beliefs_about_each_sibling_and_unknown_rates_are_read(what: str, tmp_pa
     totals, inside = np.arange(1, 30), np.ones(29)
     assert type(belief) is type(expected)
     if isinstance(expected, Each):
-        belief, expected = belief.among(3), expected.among(3)
+        belief, expected = belief.with_count(3), expected.with_count(3)
     np.testing.assert_allclose(belief.log_prob(totals, inside), expected.log_prob(totals, inside), atol=1e-12)
 
 

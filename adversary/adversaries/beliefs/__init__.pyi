@@ -1,5 +1,5 @@
 from .belief import Belief as Belief
-from .belief import Independent as Independent
+from .belief import IndependentBelief as IndependentBelief
 from .belief import Known as Known
 from .belief import Others as Others
 from .belief import Point as Point

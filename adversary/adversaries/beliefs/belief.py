@@ -191,7 +191,7 @@ class Point(Belief):
         return f"the {level}'s total is {self.total}, for certain"
 
 
-class Independent(Belief):
+class IndependentBelief(Belief):
     """A belief about the count outside the target's unit that does not depend on the count inside.
 
     A subclass defines `log_pmf` of that count, `outside` (its support), `bulk` (range of the mass) and `describe`.
@@ -240,7 +240,7 @@ class Independent(Belief):
 
 
 @dataclass(frozen=True)
-class Known(Independent):
+class Known(IndependentBelief):
     """Certainty about everybody outside the unit: total = inside + count, exactly."""
 
     count: int
@@ -266,7 +266,7 @@ class Known(Independent):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Others(Independent):
+class Others(IndependentBelief):
     """A distribution of the count outside the target's unit, independent of the count inside.
 
     Parameters

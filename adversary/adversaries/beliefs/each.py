@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from adversary._core import Floats, check_whole
-from adversary.adversaries.beliefs.belief import BESIDE, Independent, Others
+from adversary.adversaries.beliefs.belief import BESIDE, IndependentBelief, Others
 from adversary.adversaries.beliefs.elicited import describe_law, looked_up
 from adversary.privacy.losses import repeat_product
 
@@ -19,7 +19,7 @@ _MOST_PRODUCTS = 4e9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Each(Independent):
+class Each(IndependentBelief):
     """Independent and identically distributed counts of the siblings of the unit below.
 
     The total of d siblings has the d-fold convolution of the distribution. Without one, every count 0, 1, 2, ... is
@@ -31,7 +31,7 @@ class Each(Independent):
     law : a pmf over 0, 1, 2, ..., a frozen discrete `scipy.stats` or PreliZ distribution, or None: flat and improper
     siblings : their number d; None until a plan fills it in
 
-    >>> round(float(np.exp(Each([0.5, 0.5]).among(2).log_prob(1, 0))), 12)
+    >>> round(float(np.exp(Each([0.5, 0.5]).with_count(2).log_prob(1, 0))), 12)
     0.5
     """
 
@@ -48,15 +48,15 @@ class Each(Independent):
         return "Each()" if self.law is None else repr(Others(self.law)).replace("Others(", "Each(", 1)
 
     def __reduce__(self) -> tuple[type[Each], tuple[Any, int | None]]:
-        law = None if self.law is None else self.one.__reduce__()[1][0]
+        law = None if self.law is None else self.sibling_law.__reduce__()[1][0]
         return Each, (law, self.siblings)
 
-    def among(self, siblings: int) -> Each:
+    def with_count(self, siblings: int) -> Each:
         """This belief with the number of siblings filled in."""
         return Each(self.law, siblings)
 
     @cached_property
-    def one(self) -> Others:
+    def sibling_law(self) -> Others:
         """The distribution of one sibling's count; ValueError if it is flat."""
         if self.law is None:
             raise ValueError("a flat belief about each sibling has no law")
@@ -67,7 +67,7 @@ class Each(Independent):
         """Number of siblings; ValueError before a plan has given it."""
         if self.siblings is None:
             raise ValueError(
-                "Each is about the siblings of a unit: a plan says how many; use Each(law).among(siblings)"
+                "Each is about the siblings of a unit: a plan says how many; use Each(law).with_count(siblings)"
             )
         return self.siblings
 
@@ -82,11 +82,11 @@ class Each(Independent):
 
     def log_one(self, count: Floats) -> Floats:
         """Log probability of one sibling's count, nats; 0 for every count if flat."""
-        return np.where(count >= 0, 0.0, -np.inf) if self.law is None else self.one.log_pmf(count)
+        return np.where(count >= 0, 0.0, -np.inf) if self.law is None else self.sibling_law.log_pmf(count)
 
     def ends_of_one(self) -> tuple[int, int | None]:
         """Smallest and largest count of one sibling."""
-        return (0, None) if self.law is None else self.one.outside()
+        return (0, None) if self.law is None else self.sibling_law.outside()
 
     def log_pmf(self, count: Floats) -> Floats:
         d = self.count
@@ -103,13 +103,13 @@ class Each(Independent):
     def bulk(self) -> tuple[int, int] | None:
         if self.law is None:
             return None
-        low, high = self.one.bulk()
+        low, high = self.sibling_law.bulk()
         return self.count * low, self.count * high
 
     @cached_property
     def _total(self) -> tuple[int, Floats]:
         """First total and log probabilities of the siblings' total, by convolution of non-negative terms."""
-        start, log_p = self.one.followed()
+        start, log_p = self.sibling_law.followed()
         if log_p.size > BESIDE + 1 and (self.count * log_p.size) ** 2 > _MOST_PRODUCTS:
             raise ValueError(
                 f"each of {self.count} units follows a law over {log_p.size} counts, too many to add up: believe in "

@@ -13,12 +13,12 @@ import numpy as np
 from scipy.special import betainc, gammaln
 
 from adversary._core import Floats, check_positive, check_whole, format_number, one_number
-from adversary.adversaries.beliefs.belief import Independent, others_of
+from adversary.adversaries.beliefs.belief import IndependentBelief, others_of
 from adversary.adversaries.beliefs.elicited import law_edges
 
 
 @dataclass(frozen=True)
-class GammaPoisson(Independent):
+class GammaPoisson(IndependentBelief):
     """Poisson count of others with a Gamma-distributed unknown rate: negative binomial after integration.
 
         rate ~ Gamma(shape a, rate b),   others | rate ~ Poisson(rate * exposure e)
@@ -82,7 +82,7 @@ class GammaPoisson(Independent):
 
 
 @dataclass(frozen=True)
-class BetaBinomial(Independent):
+class BetaBinomial(IndependentBelief):
     """Binomial count of n others with a Beta-distributed unknown chance: beta-binomial after integration.
 
         chance ~ Beta(alpha, beta),   others | chance ~ Binomial(n, chance)

@@ -28,11 +28,11 @@ from xarray.ufuncs import exp
 
 from adversary._core import (
     Floats,
+    above_ties,
     as_array,
     check_non_negative,
     check_probability,
     labelled,
-    past_ties,
     scalar_or_array,
 )
 from adversary.adversaries.counterfactual.ratio_bounds import (
@@ -85,7 +85,7 @@ def ratio_tail(worlds: xr.Dataset, epsilon: ArrayLike, given: Any = None, *, str
         _mass_from,
         ratio.fillna(-np.inf),
         weight.fillna(0.0),
-        xr.apply_ufunc(past_ties, thresholds, _ERROR) if strict else -xr.apply_ufunc(past_ties, -thresholds, _ERROR),
+        xr.apply_ufunc(above_ties, thresholds, _ERROR) if strict else -xr.apply_ufunc(above_ties, -thresholds, _ERROR),
         input_core_dims=[["release"], ["release"], thresholds.dims],
         output_core_dims=[thresholds.dims],
         vectorize=True,
@@ -151,7 +151,7 @@ def known_rest_tail(loss: PrivacyLoss, prior: ArrayLike, epsilon: ArrayLike) -> 
     fall = np.expm1(-e) / (1.0 - p)
     with np.errstate(divide="ignore"):
         threshold = np.minimum(-np.log1p(np.maximum(fall, -1.0)), 1e300)
-    first, second = (np.where(past_ties(fall) >= -1.0, as_array(tail), 0.0) for tail in loss.tail_from(threshold))
+    first, second = (np.where(above_ties(fall) >= -1.0, as_array(tail), 0.0) for tail in loss.tail_from(threshold))
     return scalar_or_array(first), scalar_or_array(second)
 
 
@@ -185,7 +185,7 @@ def semantics(worlds: xr.Dataset, guarantee: Guarantees, epsilon: ArrayLike) -> 
         "7.5": ratio_tail(worlds, thresholds, records),
     }
     bound = {
-        "7.1": (xr.apply_ufunc(past_ties, thresholds) < certain).astype(np.float64),
+        "7.1": (xr.apply_ufunc(above_ties, thresholds) < certain).astype(np.float64),
         "7.3": known_rest_bound(each, thresholds).where(known),
         "7.4": functional_bound(each, thresholds).where(known),
         "7.5": true_record_bound(each, thresholds).where(drawn),

@@ -156,8 +156,8 @@ def table_posterior(
     ValueError : a release without a mechanism or the reverse, margins that do not fit, or several releases of a table
         that must be sampled
 
-    >>> found = table_posterior(([2, 1], [2, 1]))
-    >>> round(float(found.probability.sel(row=0, column=0, count=1)), 4)
+    >>> posterior = table_posterior(([2, 1], [2, 1]))
+    >>> round(float(posterior.probability.sel(row=0, column=0, count=1)), 4)
     0.6667
     """
     if (released is None) != (mechanism is None):

@@ -7,7 +7,7 @@ from .attacks import all_but as all_but
 from .attacks import count_pmf as count_pmf
 from .links import EachLink as EachLink
 from .log_products import log_matrix_product as log_matrix_product
-from .posterior_belief import Learned as Learned
+from .posterior_belief import PosteriorBelief as PosteriorBelief
 from .recursion import AT_ONCE as AT_ONCE
 from .recursion import ImpossibleRelease as ImpossibleRelease
 from .recursion import Path as Path

@@ -223,7 +223,7 @@ class Adversary:
             raise ValueError("after takes one release: select it with release.isel(release=i)")
         released = release_arrays(plan, release)
         for cell in range(plan.cells):
-            if any(step.link.believes(released.cell(cell)) for step in self.path(plan, cell).steps if step.link):
+            if any(step.link.includes_belief(released.cell(cell)) for step in self.path(plan, cell).steps if step.link):
                 raise ValueError(
                     "after cannot keep what siblings read one by one have taught of each of them: leave them out, "
                     'release.drop_vars("siblings"), to read their sum, or ask posterior for this release'
@@ -303,7 +303,7 @@ def _bound(name: str, belief: Belief, siblings: int | None) -> Belief:
         return belief
     if siblings is None:
         raise ValueError(f"beliefs: level {name!r} is the lowest: no siblings lie below it for Each to be about")
-    siblings_total: Belief = belief.each.among(siblings)
+    siblings_total: Belief = belief.each.with_count(siblings)
     return siblings_total
 
 

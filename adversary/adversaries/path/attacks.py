@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from adversary._core import Floats, check_probability, check_whole, refuse_masked, values_by_count
 from adversary.adversaries.beliefs import Others, as_law, is_law
 from adversary.adversaries.path.adversary import Adversary
-from adversary.adversaries.path.posterior_belief import Learned
+from adversary.adversaries.path.posterior_belief import PosteriorBelief
 
 MEANINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -137,7 +137,7 @@ def all_but(counts: ArrayLike, known: int = 0, *, level: str, beliefs: Mapping[s
         rows = np.log(np.stack([pmf * (1 - share) / (1 - prior), pmf * share / prior]))
     # NaN is log(0 / 0): nobody, or everybody, is in the cell for certain, which excludes one hypothesis.
     rows = np.where(np.isnan(rows), -np.inf, rows)
-    belief = Learned(np.arange(2.0), known + np.arange(float(pmf.size)), rows)
+    belief = PosteriorBelief(np.arange(2.0), known + np.arange(float(pmf.size)), rows)
     return Adversary(prior, known, {**_beliefs_without(level, beliefs), level: belief})
 
 

@@ -40,11 +40,11 @@ class Link(ABC):
         """The released numbers on which the likelihood depends, (release, number)."""
 
     @abstractmethod
-    def rise(self, released: Released) -> Floats:
+    def suggested_increase(self, released: Released) -> Floats:
         """Estimate of total - count from the releases about the others, at least 0, (release,)."""
 
     @abstractmethod
-    def believes(self, released: Released) -> bool:
+    def includes_belief(self, released: Released) -> bool:
         """True where its likelihood already averages over the belief about the others."""
 
     @property
@@ -77,10 +77,10 @@ class SumLink(Link):
     def columns(self, released: Released) -> Floats:
         return released.sums[:, [self.level]]
 
-    def rise(self, released: Released) -> Floats:
+    def suggested_increase(self, released: Released) -> Floats:
         return np.maximum(released.sums[:, self.level], 0.0)
 
-    def believes(self, released: Released) -> bool:
+    def includes_belief(self, released: Released) -> bool:
         return False
 
     @property
@@ -131,8 +131,8 @@ class EachLink(Link):
         Per value: first count, log of the largest P(release, count), and log ratios of all to the largest.
         """
         low, high = self.belief.ends_of_one()
-        reach = self.single.reach(REACH_NATS)
-        bulk = (low, low) if self.belief.law is None else self.belief.one.bulk()
+        reach = self.single.tail_radius(REACH_NATS)
+        bulk = (low, low) if self.belief.law is None else self.belief.sibling_law.bulk()
         if not np.isfinite(reach) and self.belief.law is None:
             raise ValueError("a sibling's count clamped from above fits every larger count: Each needs a law for it")
         beyond = reach if np.isfinite(reach) else 0.0
@@ -171,13 +171,13 @@ class EachLink(Link):
         each = self._sibling_factors(released)
         return released.sums[:, [self.level]] if each is None else np.sort(each, axis=1)
 
-    def rise(self, released: Released) -> Floats:
+    def suggested_increase(self, released: Released) -> Floats:
         each = self._sibling_factors(released)
         if each is None:
             return np.maximum(released.sums[:, self.level], 0.0)
         return np.asarray(np.maximum(each, float(self.belief.ends_of_one()[0])).sum(axis=1), dtype=np.float64)
 
-    def believes(self, released: Released) -> bool:
+    def includes_belief(self, released: Released) -> bool:
         return self._sibling_factors(released) is not None
 
     @property
@@ -214,10 +214,10 @@ class AdjustedLink(Link):
     def columns(self, released: Released) -> Floats:
         return released.noisy[:, [0]]
 
-    def rise(self, released: Released) -> Floats:
+    def suggested_increase(self, released: Released) -> Floats:
         return np.zeros(len(released))
 
-    def believes(self, released: Released) -> bool:
+    def includes_belief(self, released: Released) -> bool:
         return False
 
     @property

@@ -13,7 +13,7 @@ from adversary.adversaries.beliefs import Belief
 
 
 @dataclass(frozen=True, eq=False)
-class Learned(Belief):
+class PosteriorBelief(Belief):
     """A belief after a release: a table of log probabilities of each total given each count inside.
 
     Parameters

@@ -24,7 +24,7 @@ from adversary._core import Floats, as_array, log_sum_exp, log_tail_sum, log_tai
 from adversary.adversaries.beliefs import Belief
 from adversary.adversaries.path.links import AdjustedLink
 from adversary.adversaries.path.log_products import log_correlation, log_matrix_product
-from adversary.adversaries.path.posterior_belief import Learned
+from adversary.adversaries.path.posterior_belief import PosteriorBelief
 from adversary.adversaries.path.steps import Step, link_above
 from adversary.adversaries.path.windows import MAX_PRODUCTS, MAX_STATES, Windows, chunks, common, costs
 from adversary.adversaries.plans import Plan, Released
@@ -205,7 +205,7 @@ class Path:
             return None
         apart = total[:, :1] - x[:, -1:] + np.arange(x.shape[1] + total.shape[1] - 1)
         table = np.zeros(apart.shape) if link is None else link.log_likelihood(released, 0.0 * x[:, :1], apart)[:, 0]
-        averaged = link is not None and link.believes(released)
+        averaged = link is not None and link.includes_belief(released)
         return table + belief.log_prob(apart, 0.0) if belief.independent and not averaged else table
 
     def kernel(self, step: int, x: Floats, total: Floats, released: Released) -> Floats:
@@ -214,7 +214,7 @@ class Path:
         table = self._by_distance(step, x, total, released)
         if table is None:
             read = 0.0 if link is None else link.log_likelihood(released, x, total)
-            averaged = link is not None and link.believes(released)
+            averaged = link is not None and link.includes_belief(released)
             return as_array(read if averaged else read + belief.log_prob(total[:, None, :], x[:, :, None]))
         kernel = sliding_window_view(table, total.shape[1], axis=1)[:, ::-1]
         return kernel if belief.independent else kernel + belief.log_prob(total[:, None, :], x[:, :, None])
@@ -348,7 +348,7 @@ class Path:
             else:
                 rows = table[0]
             known = step.belief.known_count is not None
-            beliefs[step.levels[0]] = step.belief if known else Learned(below, total[0], rows)
+            beliefs[step.levels[0]] = step.belief if known else PosteriorBelief(below, total[0], rows)
             below = total[0]
         return beliefs
 

@@ -81,9 +81,9 @@ class Step:
         return Step(tuple(i for i, _ in exact), tuple(n for _, n in exact), self.belief, None)
 
     @property
-    def reach(self) -> float:
+    def narrowest_radius(self) -> float:
         """Distance from its releases at which the narrowest likelihood has fallen by REACH_NATS, in people."""
-        return min(noise.reach(REACH_NATS) for noise in self.noises)
+        return min(noise.tail_radius(REACH_NATS) for noise in self.noises)
 
 
 def link_above(plan: Plan, i: int, above: Belief) -> Link:

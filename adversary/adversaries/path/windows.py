@@ -55,11 +55,11 @@ class Windows:
         last = step + 1
         while last < len(self.steps) and not (closed and self.closed_form(last - 1)):
             last += 1
-        misfit = self.misfit(step, x, released) if last > step + 1 else low
+        evidence_gap = self.evidence_gap(step, x, released) if last > step + 1 else low
         for i in range(step + 1, last):
             inside = low, high
-            low, high = self._near(i, *self.of(i, low, high, released), inside, released, misfit)
-            low, high = self._of_both(i, low, high, inside, released, misfit)
+            low, high = self._near(i, *self.of(i, low, high, released), inside, released, evidence_gap)
+            low, high = self._of_both(i, low, high, inside, released, evidence_gap)
             ranges.append((low, high))
         for i in reversed(range(len(ranges) - 1)):
             ranges[i] = self._below(step + 1 + i, *ranges[i], *ranges[i + 1])
@@ -90,7 +90,7 @@ class Windows:
         # no release of its own: everything up to the next level that has one
         if not step.noises:
             above = next(s for s in self.steps[i + 1 :] if s.noises)
-            ends = [noisy[:, above.levels[0]] + above.reach] if np.isfinite(above.reach) else []
+            ends = [noisy[:, above.levels[0]] + above.narrowest_radius] if np.isfinite(above.narrowest_radius) else []
             if step.belief.proper:
                 ends.append(_by_value(lambda k: float((step.belief.window(k) or (k, k))[1]), high))
             if not ends and not np.isfinite(top).all():
@@ -103,11 +103,11 @@ class Windows:
         sources = [noisy[:, level] for level in step.levels]
         below = self.steps[i - 1].link if i else None
         if below is not None:
-            rise = below.rise(released)
+            rise = below.suggested_increase(released)
             sources += [low + rise, high + rise]
         fall = np.zeros(len(released))
         for lower, upper in zip(self.steps[i:-1], self.steps[i + 1 :], strict=True):
-            rise = lower.link.rise(released) if lower.link else np.zeros(len(released))
+            rise = lower.link.suggested_increase(released) if lower.link else np.zeros(len(released))
             fall = fall + np.minimum(rise, _most_others(upper.belief, low))
             sources += [noisy[:, level] - fall for level in upper.levels]
         if step.belief.proper:
@@ -123,9 +123,11 @@ class Windows:
         """True where every noise from step i upwards, and of the siblings below it, is log-concave or has an end."""
         links = [step.link for step in self.steps[max(i - 1, 0) :] if step.link]
         noises = [noise for step in self.steps[i:] for noise in step.noises] + [link.released_noise for link in links]
-        return all(one.log_concave or one.reach(REACH_NATS) == one.reach(2.0 * REACH_NATS) for one in noises)
+        return all(
+            one.log_concave or one.tail_radius(REACH_NATS) == one.tail_radius(2.0 * REACH_NATS) for one in noises
+        )
 
-    def misfit(self, step: int, x: Floats, released: Released) -> Floats:
+    def evidence_gap(self, step: int, x: Floats, released: Released) -> Floats:
         """Upper bound on log peak - log evidence, in nats, from one feasible choice of the counts above x; (release,).
 
         The maximum over x. Each chosen count lies between its own release and the estimate from the count below.
@@ -135,7 +137,7 @@ class Windows:
         lost = np.zeros(below.shape)
         for i in range(step + 1, len(self.steps)):
             here, link = self.steps[i], self.steps[i - 1].link if i else None
-            summed, one_by_one = self._noise_of_sum(i, released), link is not None and link.believes(released)
+            summed, one_by_one = self._noise_of_sum(i, released), link is not None and link.includes_belief(released)
             tractable = (
                 link is None or (isinstance(link, AdjustedLink) and link.formula) or summed is not None or one_by_one
             )
@@ -167,7 +169,7 @@ class Windows:
         short = sum(noise.log_peak for noise in here.noises) - here.log_likelihood(released.noisy, count)
         if link is not None:
             short = short - link.log_prob(released, below, count)
-        if isinstance(link, EachLink) and link.believes(released):
+        if isinstance(link, EachLink) and link.includes_belief(released):
             return np.asarray(short + link.belief.count * link.single.log_peak)
         peak = 0.0 if link is None or isinstance(link, AdjustedLink) else link.noise.log_peak
         return np.asarray(short - as_array(here.belief.log_prob(count, below)) + peak)
@@ -175,20 +177,26 @@ class Windows:
     def _noise_of_sum(self, i: int, released: Released) -> Mechanism | None:
         """Noise of the siblings' sum below step i, where that sum is the only link to the count below; else None."""
         link = self.steps[i - 1].link if i else None
-        summed = isinstance(link, SumLink | EachLink) and not link.believes(released)
+        summed = isinstance(link, SumLink | EachLink) and not link.includes_belief(released)
         return link.noise if link is not None and summed else None
 
     def _near(
-        self, i: int, first: Floats, last: Floats, inside: tuple[Floats, Floats], released: Released, misfit: Floats
+        self,
+        i: int,
+        first: Floats,
+        last: Floats,
+        inside: tuple[Floats, Floats],
+        released: Released,
+        evidence_gap: Floats,
     ) -> tuple[Floats, Floats]:
         """The part of a range near its own releases and near the siblings' sum, given the counts inside (low, high).
 
         All counts beyond it weigh at most exp(-NEAR_NATS)."""
         for noise, least, most in self._sources(i, inside, released):
             reach = np.full(len(released), np.inf)
-            known = np.isfinite(misfit)
-            if known.any() and np.isfinite(noise.reach(NEAR_NATS)):
-                reach[known] = _reaches(noise, misfit[known])
+            known = np.isfinite(evidence_gap)
+            if known.any() and np.isfinite(noise.tail_radius(NEAR_NATS)):
+                reach[known] = _reaches(noise, evidence_gap[known])
             first = np.maximum(first, np.minimum(least - reach, last))
             last = np.minimum(last, np.maximum(most + reach, first))
         if not np.isfinite(last).all():
@@ -211,15 +219,23 @@ class Windows:
         return [*own, (summed, inside[0] + sums, inside[1] + sums)]
 
     def _of_both(
-        self, i: int, first: Floats, last: Floats, inside: tuple[Floats, Floats], released: Released, misfit: Floats
+        self,
+        i: int,
+        first: Floats,
+        last: Floats,
+        inside: tuple[Floats, Floats],
+        released: Released,
+        evidence_gap: Floats,
     ) -> tuple[Floats, Floats]:
         """The part of a wide range outside which the product of belief and noise is negligible.
 
         Counts are grouped in blocks. A block is dropped if its upper bound, over all counts inside, lies NEAR_NATS plus
-        the log of the number of counts below a lower bound on the evidence: from `misfit` or, at the last step, the
-        largest of the blocks' lower bounds.
+        the log of the number of counts below a lower bound on the evidence: from `evidence_gap` or, at the last step,
+        the largest of the blocks' lower bounds.
         """
-        wide = np.flatnonzero((last - first > _WHOLE_SUPPORT) & ((i + 1 == len(self.steps)) | np.isfinite(misfit)))
+        wide = np.flatnonzero(
+            (last - first > _WHOLE_SUPPORT) & ((i + 1 == len(self.steps)) | np.isfinite(evidence_gap))
+        )
         if not wide.size:
             return first, last
         belief, sources = self.steps[i].belief, self._sources(i, inside, released)
@@ -248,7 +264,7 @@ class Windows:
                 under, over = below[rows, None], above[rows, None]
                 upper = upper + noise.log_likelihood(np.maximum(np.maximum(head - over, under - tail), 0.0), 0.0)
                 lower = lower + noise.log_likelihood(np.maximum(tail - under, over - head) + gap, 0.0)
-            certain = peaks - misfit[rows, None]
+            certain = peaks - evidence_gap[rows, None]
             if i + 1 == len(self.steps):
                 certain = np.maximum(certain, lower.max(axis=1, keepdims=True))
             near_bound = upper >= certain - NEAR_NATS - np.log(count * block)
@@ -280,11 +296,11 @@ class Windows:
         then bound the count.
         """
         step, below = self.steps[i], self.steps[i - 1].link if i else None
-        holding = [noise for noise in step.noises if np.isfinite(noise.reach(REACH_NATS))]
-        if not holding and isinstance(below, SumLink | EachLink) and np.isfinite(below.noise.reach(REACH_NATS)):
+        holding = [noise for noise in step.noises if np.isfinite(noise.tail_radius(REACH_NATS))]
+        if not holding and isinstance(below, SumLink | EachLink) and np.isfinite(below.noise.tail_radius(REACH_NATS)):
             holding = [below.noise]
         if holding:
-            return _by_value(lambda n: min(noise.reach(REACH_NATS + n) for noise in holding), nats)
+            return _by_value(lambda n: min(noise.tail_radius(REACH_NATS + n) for noise in holding), nats)
         if step.belief.proper:
             return np.zeros_like(nats)
         raise _endless(step.belief)
@@ -320,7 +336,7 @@ class Windows:
         links[:, link_level] = corners[:, len(releases)]
         corner = Released(noisy, links)
         inside = np.full(len(corner), x.min()), np.full(len(corner), x.max())
-        low, high = self._near(1, *self.of(1, *inside, corner), inside, corner, self.misfit(0, x, corner))
+        low, high = self._near(1, *self.of(1, *inside, corner), inside, corner, self.evidence_gap(0, x, corner))
         return np.arange(low.min(), high.max() + 1)
 
 
@@ -370,7 +386,7 @@ def _reaches(noise: Mechanism, nats: Floats) -> Floats:
 
     Nats are rounded up to few distinct values, since sums of noises need a search for each."""
     step = 2.0 ** np.maximum(np.floor(np.log2(np.maximum(nats, 1.0))) - 4.0, 0.0)
-    return _by_value(lambda n: noise.reach(NEAR_NATS + n), np.ceil(nats / step) * step)
+    return _by_value(lambda n: noise.tail_radius(NEAR_NATS + n), np.ceil(nats / step) * step)
 
 
 def _by_value(function: Callable[[int], float], x: Floats) -> Floats:

@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from adversary._core import check_positive, meant
+from adversary._core import check_positive, closest_name
 from adversary.adversaries.plans.plan import Level
 from adversary.adversaries.postprocessing import selected
 from adversary.privacy.mechanisms import DiscreteGaussian, Exact, Gaussian, Geometric, Laplace, Mechanism
@@ -124,7 +124,9 @@ def _added_noise(where: str, row: Mapping[str, Any]) -> Mechanism:
             kind_name = str(getattr(row[kind], "name", row[kind])).casefold()
             if kind_name not in made:
                 known = ", ".join(made)
-                raise ValueError(f"{where}: {kind} must be one of {known}, got {row[kind]!r}{meant(kind_name, made)}")
+                raise ValueError(
+                    f"{where}: {kind} must be one of {known}, got {row[kind]!r}{closest_name(kind_name, made)}"
+                )
             return made[kind_name](float(check_positive(f"{where}: {number}", row[number])))
     known = "; ".join(" and ".join(keys) for keys in FORMATS)
     raise ValueError(f"{where}: must have {known}, got {', '.join(map(str, row))}")

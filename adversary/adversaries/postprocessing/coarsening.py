@@ -242,9 +242,9 @@ class Clamped(Coarsened):
     def _ends(self) -> tuple[float, float]:
         return -np.inf if self.lower is None else self.lower, np.inf if self.upper is None else self.upper
 
-    def reach(self, nats: float = TAIL_NATS) -> float:
-        """Distance as for `Mechanism.reach`, for counts >= 0; infinite with an upper end, which fits large counts."""
-        return np.inf if self.upper is not None else self.mechanism.reach(nats) + abs(self.lower or 0)
+    def tail_radius(self, nats: float = TAIL_NATS) -> float:
+        """As `Mechanism.tail_radius`, for counts >= 0; infinite with an upper end, which fits large counts."""
+        return np.inf if self.upper is not None else self.mechanism.tail_radius(nats) + abs(self.lower or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,9 +322,9 @@ class Rounded(Coarsened):
         ties = 0.0 if self.mechanism.is_continuous else (2.0 if b % 2 == 0 else -1.0)
         return self.mechanism.variance + (b * b + ties) / 12.0
 
-    def reach(self, nats: float = TAIL_NATS) -> float:
+    def tail_radius(self, nats: float = TAIL_NATS) -> float:
         """The reach of the mechanism inside plus one base for the rounding."""
-        return self.mechanism.reach(nats) + self.base
+        return self.mechanism.tail_radius(nats) + self.base
 
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
         """The loss of the rounded release, for the worst remainder of the count; or the loss inside, an upper bound, if
@@ -339,7 +339,7 @@ class Rounded(Coarsened):
         if not self.mechanism.is_additive or change != round(change) or not change or not copies:
             return self.mechanism.privacy_loss(sensitivity, cells)
         remainders = range(self.base * (2 if self.ties == "half_even" else 1))
-        reach, inside = self.noise.reach(LISTED_NATS), self.mechanism.privacy_loss(change, 1)
+        reach, inside = self.noise.tail_radius(LISTED_NATS), self.mechanism.privacy_loss(change, 1)
         if not reach < MOST_LISTED * self.base:
             return self.mechanism.privacy_loss(sensitivity, cells)
         most = float(self.image(remainders[-1] + change + np.ceil(reach)))
@@ -390,7 +390,7 @@ def _hull(mechanism: Mechanism, value: float) -> tuple[Any, Any]:
     if isinstance(mechanism, Coarsened):
         low, high = _hull(mechanism.mechanism, value)
         return mechanism.image(low), mechanism.image(high)
-    width = mechanism.reach(_FAR_NATS)
+    width = mechanism.tail_radius(_FAR_NATS)
     return max(value - width, mechanism.smallest_release), value + width
 
 

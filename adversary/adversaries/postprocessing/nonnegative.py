@@ -137,7 +137,7 @@ class NonNegative(Postprocessing):
 
     def _check_work(self, noise: IntegerNoise, d: int, totals: Integers) -> None:
         """ValueError if the outcomes over all vectors of noisy siblings would take minutes."""
-        width = 2.0 * noise.reach(_EXACT_NATS) + float(totals.max(initial=0)) + 1.0
+        width = 2.0 * noise.tail_radius(_EXACT_NATS) + float(totals.max(initial=0)) + 1.0
         vectors = width**d if self.exact(d) else float(self.draws)
         if totals.size * vectors > _MOST_WORK:
             raise ValueError(
@@ -213,7 +213,7 @@ def _vectors(rule: NonNegative, noise: IntegerNoise, d: int, total: int) -> Sibl
         noisy = _noise_draws(noise, d, rule.draws, rule.seed) + counts
         size = rule.draws // PARTS
         return Siblings.of(noisy, np.full((PARTS, size), -np.log(size)))
-    reach = int(noise.reach(_EXACT_NATS))
+    reach = int(noise.tail_radius(_EXACT_NATS))
     z = np.arange(-reach, total + reach + 1)
     if z.size**d > _MAX_STATES:
         raise ValueError(f"the noise is too wide to enumerate {d} siblings: {z.size**d} vectors of noisy counts")

@@ -248,7 +248,7 @@ class WeightedNoise:
         return self.a**2 + d * self.b**2 if np.isclose(own, d * others, rtol=1e-13, atol=0) else None
 
     def _sum_law(self, size: int) -> Floats:
-        a, b, reach = self.a, self.b, int(self.own.reach(_REACH_NATS))
+        a, b, reach = self.a, self.b, int(self.own.tail_radius(_REACH_NATS))
         n = np.arange(-reach, size // a + reach + 1)
         if n.size * (size / b) > _MAX_COST:
             raise ValueError(
@@ -270,7 +270,7 @@ class WeightedNoise:
 @lru_cache(maxsize=32)
 def _upper_tails(law: WeightedNoise, size: int) -> Floats:
     """log P(W >= w) for w = 0, ..., size, and a final -inf; summed from the far tail inwards, smallest terms first."""
-    beyond = int(law.a * law.own.reach(_TAIL_NATS) + law.b * law.others.reach(_TAIL_NATS))
+    beyond = int(law.a * law.own.tail_radius(_TAIL_NATS) + law.b * law.others.tail_radius(_TAIL_NATS))
     if size + beyond > _MAX_TABLE:
         raise ValueError(
             f"a table of {size + beyond} values is too large: the noise is too wide, the weights too uneven (their "

@@ -88,9 +88,9 @@ class Suppressed(Coarsened):
         shown = np.minimum(release, before)
         return np.where(release < self.below - 1, shown, np.where(release < self.below, edge, release))
 
-    def reach(self, nats: float = TAIL_NATS) -> float:
-        """Distance as for `Mechanism.reach`, for counts >= 0."""
-        return self.mechanism.reach(nats) + abs(self.below)
+    def tail_radius(self, nats: float = TAIL_NATS) -> float:
+        """Distance as for `Mechanism.tail_radius`, for counts >= 0."""
+        return self.mechanism.tail_radius(nats) + abs(self.below)
 
 
 suppressed = Suppressed
@@ -186,9 +186,9 @@ class Selected(Suppressed):
                 with np.errstate(divide="ignore"):
                     pair[[0, 1], [-2, -1]] = np.log([one.infinite_p, one.infinite_q])
             return repeat_loss(replace(dominating_pairs(pairs), bounded=law.bounded), copies)
-        ends = [side.reach for side in inside.directions]
+        ends = [side.tail_end for side in inside.directions]
         nodes = np.union1d(np.linspace(-ends[-1], ends[0], _NODES), [0.0, *alone.losses])
-        return repeat_loss(lattice_above(_Worse(alone, inside.rough), nodes), copies)  # type: ignore[arg-type]
+        return repeat_loss(lattice_above(_Worse(alone, inside.coarse), nodes), copies)  # type: ignore[arg-type]
 
 
 @log_between.register
@@ -275,7 +275,7 @@ def threshold_for(mechanism: Mechanism, delta: float, count: int = 1, keys: int 
     low, high = count, count + 1
     while threshold_delta(mechanism, high, count, keys) > target:
         low, high = high, count + 2 * (high - count)
-    low = low if threshold_delta(mechanism, low, count, keys) > target else low - int(2 + mechanism.reach())
+    low = low if threshold_delta(mechanism, low, count, keys) > target else low - int(2 + mechanism.tail_radius())
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if threshold_delta(mechanism, middle, count, keys) > target else (low, middle)

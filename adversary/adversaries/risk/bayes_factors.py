@@ -14,7 +14,7 @@ from numpy.polynomial.chebyshev import Chebyshev
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from adversary._core import Floats, check_probability, halved, logit, scalar_or_array, solve_decreasing
+from adversary._core import Floats, bisect_safely, check_probability, logit, scalar_or_array, solve_decreasing
 from adversary.adversaries.risk.law_parts import DiscretePart, Part, outer_sum, pairwise_dot
 from adversary.privacy import tolerated
 
@@ -267,7 +267,7 @@ class BayesFactorLaw:
             low = np.where(wide, 2.0 * low, low)
         while (short := ~within(high) & (high <= 1e300)).any():
             low, high = np.where(short, np.maximum(low, high), low), np.where(short, 2.0 * high + 1.0, high)
-        quantiles = halved(within, low, high)
+        quantiles = bisect_safely(within, low, high)
         return np.where(within(np.full(allowed.size, -np.inf)), -np.inf, np.where(high > 1e300, np.inf, quantiles))
 
 

@@ -118,7 +118,7 @@ class _Cells:
         """One distribution for each row of others, (cell, step above the lowest)."""
         laws_by_truth: dict[tuple[int, ...], BayesFactorLaw] = {}
         # With more others than this the limit at 0 lies outside the noise's support, and all cells are alike.
-        clipped = np.minimum(others, [2 * noise.reach() for noise in self._links])
+        clipped = np.minimum(others, [2 * noise.tail_radius() for noise in self._links])
         for upper in np.unique(clipped[:, 1:], axis=0):
             rows = (clipped[:, 1:] == upper).all(axis=1)
             lowest = np.unique(clipped[rows, 0])
@@ -187,7 +187,7 @@ class _Cells:
         if upper.size:
             keys += [noise[:, -1] - sums - noise[:, 1], upper[0] + noise[:, 1]]
         rows, place = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)
-        reach = self._links[0].reach()
+        reach = self._links[0].tail_radius()
         k = np.arange(-reach, reach + 1.0)
         out, present = (self._cumulative(rows, k, x) for x in self.path.known_counts())
         for others in lowest:
@@ -201,7 +201,7 @@ class _Cells:
         step sums P(siblings' noise = k) E(u + k) over k <= others + a, where E(v) is P(noise = v + b - all noise a so
         far) times the message from above.
         """
-        sums, reach = self._upper_releases[0][:, 0], int(self._links[0].reach())
+        sums, reach = self._upper_releases[0][:, 0], int(self._links[0].tail_radius())
         away = [int(self.example.counts[0, 0] - x) for x in self.path.known_counts()]
         log_evidence = np.empty((2, len(sums), lowest.size))
         for start in range(0, len(sums), _ROWS):
@@ -222,7 +222,7 @@ class _Cells:
         if key in self._shared:
             return self._shared[key]
         link, noise = self._links[step], self._upper_releases[0][start : start + _ROWS]
-        k = np.arange(-link.reach(), link.reach() + 1.0)
+        k = np.arange(-link.tail_radius(), link.tail_radius() + 1.0)
         weight, at_counts = np.exp(link.log_likelihood(k, 0.0)), self._own_terms(step, start)
         if step + 1 < len(self._links):
             above, terms = self._terms(step + 1, start, upper[1:])
@@ -241,7 +241,7 @@ class _Cells:
         if (step, start) not in self._own:
             noise, links = self._upper_releases[0][start : start + _ROWS], len(self._links)
             place = links + sum(len(one.noises) for one in self.path.steps[1 : step + 1])
-            width = 1 + sum(int(one.reach()) for one in self._links[: step + 1])
+            width = 1 + sum(int(one.tail_radius()) for one in self._links[: step + 1])
             v, shift = np.arange(-width, width + 1.0), noise[:, : step + 1].sum(axis=1)
             log = np.zeros((len(noise), v.size))
             for i, law in enumerate(self.path.steps[step + 1].noises):
@@ -275,8 +275,8 @@ class _Cells:
     def _message(self) -> tuple[int, Floats]:
         """(first offset, log of the sums up to each noise of the upper siblings): from the third step."""
         (noise,) = self.path.steps[2].noises
-        below, link = (one.reach() for one in self._links)
-        wide = noise.reach() + 2 * below + link + 2
+        below, link = (one.tail_radius() for one in self._links)
+        wide = noise.tail_radius() + 2 * below + link + 2
         offset, k = np.arange(-wide, wide + 1.0), np.arange(-link, link + 1.0)
         terms = noise.log_likelihood(offset[:, None] + k, 0.0) + self._links[1].log_likelihood(k, 0.0)
         return -int(wide), _log_cumulative(terms)

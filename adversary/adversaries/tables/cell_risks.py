@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from adversary._core import Floats, as_array, logit, past_ties
+from adversary._core import Floats, above_ties, as_array, logit
 from adversary.adversaries.risk import BayesFactorLaw
 from adversary.privacy.losses import TRUTHS, PrivacyLoss
 
@@ -104,7 +104,7 @@ def risk_of_loss(loss: PrivacyLoss, prior: float, target: int, limit: float) -> 
     ratio = mean / prior if prior > 0.0 else float(as_array(loss.expect(np.exp)[side]))
     inside = float(as_array(loss.tail(-log_odds)[side])) if np.isfinite(log_odds) else prior
     low, high = as_array(law.quantile(np.array(RANGE), truth))
-    end = float(past_ties(limit))
+    end = float(above_ties(limit))
     beyond = [loss.tail(end)[side], loss.swapped.tail(end)[1 - side]] if np.isfinite(end + log_odds) else [0.0, 0.0]
     correct = inside if target else 1.0 - inside
     return mean, 0.0, ratio, correct, float(low), float(high), float(as_array(beyond).sum()), 0.0
@@ -124,8 +124,8 @@ def risks_of_releases(
     weights : probabilities of the releases, (release,); None for equal ones
     blocks : number of independent repetitions that the releases consist of, one after another, for standard errors
 
-    >>> found = risks_of_releases(np.array([[-1.0, 1.0]]), 0.5, np.array([1]), 5.0)
-    >>> found.posterior_mean.round(9).tolist(), found.prob_correct.tolist()
+    >>> risks = risks_of_releases(np.array([[-1.0, 1.0]]), 0.5, np.array([1]), 5.0)
+    >>> risks.posterior_mean.round(9).tolist(), risks.prob_correct.tolist()
     ([0.5], [0.5])
     """
     count = values.shape[1]
@@ -135,7 +135,7 @@ def risks_of_releases(
     mean = posterior @ weight
     with np.errstate(over="ignore"):
         ratio = mean / prior if prior > 0.0 else np.exp(values) @ weight
-    far = (np.abs(values) > float(past_ties(limit))).astype(np.float64)
+    far = (np.abs(values) > float(above_ties(limit))).astype(np.float64)
     outside = far @ weight
     mcse, uncertain = (_error(x, blocks) for x in (posterior, far))
     ordered = np.argsort(values, axis=1)

@@ -66,9 +66,9 @@ class CrossingRisk:
         return Elimination(rows, self.windows.width, index, MOST_WORK / (SHIFTS * LEAST))
 
     @cached_property
-    def windows(self) -> _Windows:
+    def windows(self) -> _CountRanges:
         """The range of counts of each cell that is summed."""
-        return _Windows.of(self.world, self.who, self.counts)
+        return _CountRanges.of(self.world, self.who, self.counts)
 
     def risks(self, limit: float, rng: Seed, draws: int | None = None) -> CellRisks:
         """The risk in each cell, averaged over releases of the truth.
@@ -133,7 +133,7 @@ class CrossingRisk:
 
 
 @dataclass(frozen=True)
-class _Windows:
+class _CountRanges:
     """Ranges of counts of the cells: from a fixed count on, or around the release of a table row with this cell only.
 
     Parameters
@@ -154,9 +154,9 @@ class _Windows:
     least: Integers
 
     @classmethod
-    def of(cls, world: Joined, who: TableAdversary, counts: Integers) -> _Windows:
+    def of(cls, world: Joined, who: TableAdversary, counts: Integers) -> _CountRanges:
         """The ranges for releases of these true counts."""
-        reach = tuple(math.ceil(noise.reach(LEFT_OUT)) for noise in world.noises)
+        reach = tuple(math.ceil(noise.tail_radius(LEFT_OUT)) for noise in world.noises)
         shown = np.tile([-1, 0], (world.size, 1))
         most = np.full(world.size, np.inf)
         for i in sorted(range(len(reach)), key=lambda i: -reach[i]):

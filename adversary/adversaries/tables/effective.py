@@ -8,8 +8,8 @@ Each A_q'A_q is a Kronecker product over axes of matrices that collapse, keep or
 two orthogonal spaces: sums over atoms (sets of categories that no grouping distinguishes), and contrasts within atoms.
 Only queries that keep the axis in detail measure the contrasts, as an identity. The normal matrix is block diagonal
 over the 2^axes products of these spaces, with blocks no larger than the product of the numbers of atoms: 1 for an axis
-that is only collapsed or kept, 3 for persons of the 2020 redistricting file. Without groupings there is a closed form
-with one precision per product of means and contrasts: (product of the sizes of the axes that a query collapses) /
+that is only collapsed or in detail, 3 for persons of the 2020 redistricting file. Without groupings there is a closed
+form with one precision per product of means and contrasts: (product of the sizes of the axes that a query collapses) /
 variance, summed over the queries that keep every contrast axis.
 
 With the 2020 budget the variance of one detailed cell of a block falls only from 10.1 to 9.8, since the detailed query
@@ -87,11 +87,11 @@ def effective_measurements(
 
     Two axes of two categories; total of variance 1, either axis 2, detailed 4:
 
-    >>> kept = {"total": "**", "a": "d*", "b": "*d", "detailed": "dd"}
-    >>> queries = [Query.of(name, (2, 2), [{"d": "detailed"}.get(k, k) for k in ks]) for name, ks in kept.items()]
+    >>> splits = {"total": "**", "a": "d*", "b": "*d", "detailed": "dd"}
+    >>> queries = [Query.of(name, (2, 2), [{"d": "detailed"}.get(k, k) for k in ks]) for name, ks in splits.items()]
     >>> released = {"total": [[9]], "a": [[6, 2]], "b": [[3, 6]], "detailed": [[1, 4, 3, 1]]}
-    >>> found = effective_measurements(queries, released, {"total": 1, "a": 2, "b": 2, "detailed": 4}, [(0, 0)])
-    >>> found["variance"].item(), found["estimate"].round(4).item()
+    >>> result = effective_measurements(queries, released, {"total": 1, "a": 2, "b": 2, "detailed": 4}, [(0, 0)])
+    >>> result["variance"].item(), result["estimate"].round(4).item()
     (1.44, 1.16)
     """
     import xarray as xr
@@ -157,7 +157,7 @@ def _settle(estimate: Floats, spread: Floats) -> None:
     estimate[exact] = np.rint(estimate[exact])
 
 
-class _Axis(NamedTuple):
+class _AxisContrasts(NamedTuple):
     """One axis: (category, atom) orthonormal indicators of atoms, and (category, category) projector on contrasts."""
 
     atoms: Floats
@@ -168,14 +168,14 @@ class _Axis(NamedTuple):
         return bool(self.atoms.shape[1] < self.atoms.shape[0])
 
 
-def _axis(groups: Sequence[tuple[int, ...]]) -> _Axis:
+def _axis(groups: Sequence[tuple[int, ...]]) -> _AxisContrasts:
     """Atoms of one axis, and its contrasts, from the groupings of all queries that do not keep it in detail."""
     size = len(groups[0])
     coarse = [group for group in groups if max(group) + 1 < size] or [tuple(range(size))]
     _, atom = np.unique(np.array(coarse), axis=1, return_inverse=True)
     member = np.eye(int(atom.max()) + 1)[atom.ravel()]
     atoms = member / np.sqrt(member.sum(axis=0))
-    return _Axis(atoms, np.eye(size) - atoms @ atoms.T)
+    return _AxisContrasts(atoms, np.eye(size) - atoms @ atoms.T)
 
 
 def linear_weights(
@@ -231,13 +231,13 @@ def _sees(query: Query, contrast: tuple[bool, ...]) -> bool:
     return all(max(group) + 1 == len(group) for group, inside in pairs if inside)
 
 
-def _axis_rows(group: tuple[int, ...], axis: _Axis, contrast: bool) -> Floats:
+def _axis_rows(group: tuple[int, ...], axis: _AxisContrasts, contrast: bool) -> Floats:
     """A query's rows in terms of an axis' orthonormal atoms, (row, atom), or of its categories, (row, category)."""
     member = np.eye(max(group) + 1)[list(group)]
     return member.T if contrast else member.T @ axis.atoms
 
 
-def _component(axes: list[_Axis], contrast: tuple[bool, ...], picks: list[Floats]) -> tuple[Floats, Floats]:
+def _component(axes: list[_AxisContrasts], contrast: tuple[bool, ...], picks: list[Floats]) -> tuple[Floats, Floats]:
     """The cells' indicators projected on the atoms, (cell, atoms), and squared norms in the contrasts, (cell,)."""
     wanted, norm = np.ones((len(picks[0]), 1)), np.ones(len(picks[0]))
     for a, (axis, inside) in enumerate(zip(axes, contrast, strict=True)):
@@ -278,7 +278,9 @@ def _solve_normal_equations(noisy: Any, fixed: Any, wanted: Floats) -> tuple[Flo
     return w, (wanted - w @ noisy) @ inverse, unknown
 
 
-def _spread_out(part: Floats, axes: list[_Axis], contrast: tuple[bool, ...], picks: Any, bases: list[Floats]) -> Floats:
+def _spread_out(
+    part: Floats, axes: list[_AxisContrasts], contrast: tuple[bool, ...], picks: Any, bases: list[Floats]
+) -> Floats:
     """Weights (cell, atoms), times the cells' contrasts, mapped to the rows of a query, (cell, *rows)."""
     count = part.shape[0]
     sizes = [1 if inside else axis.atoms.shape[1] for axis, inside in zip(axes, contrast, strict=True)]

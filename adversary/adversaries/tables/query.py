@@ -1,6 +1,6 @@
 """Published queries of a histogram: a map from the cells of the detailed table to the rows of an answer.
 
-A histogram counts people in the cells of several axes. A query is a marginal of it: every axis is collapsed, kept in
+A histogram counts people in the cells of several axes. A query is a marginal of it: every axis is collapsed, held in
 detail, or recoded into groups, so that each cell falls into exactly one row of the answer.
 """
 

@@ -21,7 +21,7 @@ File = ReleaseFile | RegressionFile
 
 
 def posteriors_by_reading[P](file: File, read: Callable[[str], P]) -> tuple[dict[str, P], dict[str, str]]:
-    """The posteriors by the names of `READINGS`, the one asked for first, and of the other why, if there is none."""
+    """The posteriors by the names of `READINGS`, the requested one first, and of the other why, if there is none."""
     names = list(READINGS) if file.constrained else list(READINGS)[::-1]
     posteriors: dict[str, P] = {}
     refused: dict[str, str] = {}
@@ -36,7 +36,7 @@ def posteriors_by_reading[P](file: File, read: Callable[[str], P]) -> tuple[dict
 
 
 def tree_of(file: File, groups: Mapping[str, xr.Dataset], refused: Mapping[str, str], **more: Any) -> xr.DataTree:
-    """The numbers of an answer, with what the file says as attributes; `main` is the posterior that was asked for."""
+    """The numbers of an answer, with what the file says as attributes; `main` is the requested posterior."""
     tree = xr.DataTree.from_dict({name: group for name, group in groups.items() if group})
     tree.attrs.update(
         title=file.name, source=file.source, prob=file.prob,
@@ -88,7 +88,7 @@ def side_by_side(tree: xr.DataTree, group: str, columns: Mapping[str, Column], n
 
 
 def hdi(tree: xr.DataTree, parameter: str, reading: str | None = None) -> tuple[float, float]:
-    """Ends of the shortest interval of a parameter; of the posterior that was asked for, if none is named."""
+    """Ends of the shortest interval of a parameter; of the requested posterior, if none is named."""
     hdi_array = tree["parameters"].to_dataset()["hdi"]
     low, high = hdi_array.sel(reading=reading or tree.attrs["main"], parameter=parameter).values.tolist()
     return low, high

@@ -34,7 +34,7 @@ def solve(file: ReleaseFile) -> tuple[xr.DataTree, dict[str, Posterior]]:
     """Both posteriors of a release file, and they themselves by name.
 
     Groups `parameters` (reading, parameter, end), `predictive` and `fit` (reading), `release`, `prior`, `posterior`
-    (draws of the one that was asked for) and `density` (marginals on grids).
+    (draws of the requested one) and `density` (marginals on grids).
     """
     from adversary.bounded.bounded_posterior import posterior
 
@@ -208,7 +208,7 @@ def _unsure(tree: xr.DataTree) -> list[str]:
 
 
 def release_figures(file: ReleaseFile, posteriors: Mapping[str, Posterior]) -> list[Figure]:
-    """Marginals, joint density and, of a population, predictive density: drawn when they are asked for."""
+    """Marginals, joint density and, of a population, predictive density: drawn on demand."""
     named = {READINGS[reading]: one for reading, one in posteriors.items()}
     words: dict[str, Any] = {"quantity": file.quantity, "unit": file.unit}
     drawn = [

@@ -145,7 +145,7 @@ def _describe_release(file: RegressionFile) -> list[str]:
 
 
 def line_figures(file: RegressionFile, draws: Mapping[str, xr.Dataset]) -> list[Figure]:
-    """The line and the marginals: drawn when they are asked for."""
+    """The line and the marginals: drawn on demand."""
     named, prob = {READINGS[one]: draws[one] for one in draws}, percent(file.prob)
     return [
         Figure(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from adversary._core import check_positive, meant
+from adversary._core import check_positive, closest_name
 from adversary.bounded.bounded_posterior import FEASIBILITIES, QUANTITIES
 from adversary.bounded.bounded_release import BoundedRelease
 from adversary.bounded.prior import IMPROPER, Flat, NormalInverseGamma, as_prior
@@ -202,5 +202,5 @@ def parse_prior(text: str) -> Flat | NormalInverseGamma:
         mu0, kappa0, nu0, s0 = map(float, word.split(","))
     except ValueError:
         must = f'must be "flat" or {",".join(HYPERPARAMETERS)}, such as 12.5,1,1,3.8'
-        raise ValueError(f"--prior {must}, got {text!r}{meant(word, PRIORS[:1])}") from None
+        raise ValueError(f"--prior {must}, got {text!r}{closest_name(word, PRIORS[:1])}") from None
     return NormalInverseGamma(mu0, kappa0, nu0, s0)

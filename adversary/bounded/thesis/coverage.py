@@ -73,7 +73,7 @@ def coverage_study(
         (mu, sigma, size, rng) -> values within the bounds
     feasibility : "event" or "normalised", as in `posterior`
     rng : seed; with a seed, a cell gives the same numbers whatever else is in the study
-    store : folder where finished blocks of data sets are kept, for a later call with the same seed to go on from; a
+    store : folder where finished blocks of data sets are stored, for a later call with the same seed to go on from; a
         design that differs in anything a block depends on never takes it. Needs rng
     progress : a bar with the time left, on a terminal
     workers : blocks in work at the same time, each in a thread; a posterior of many releases uses all cores by itself
@@ -101,7 +101,7 @@ def coverage_study(
     """
     study = design(n, truths, epsilon, priors, constrained, datasets, prob, bounds, parameter, population, feasibility)
     if store is not None and rng is None:
-        raise ValueError("store needs rng: without a seed no later call could go on from what is kept")
+        raise ValueError("store needs rng: without a seed no later call could go on from what is stored")
     root = seed_sequence(rng)
     values = outcomes(study, root, store=store, progress=progress, workers=workers, scheduler=scheduler)
     parts = averages(values, _true_values(study)[:, None, None, None]) | _of_truths(study)

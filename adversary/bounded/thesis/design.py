@@ -55,7 +55,7 @@ class Analysis(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """A study as it was asked for, checked: see `study.coverage_study`."""
+    """A requested study, checked: see `study.coverage_study`."""
 
     n: tuple[int, ...]
     truths: Mapping[str, tuple[float, float]]
@@ -92,7 +92,7 @@ class Design:
         return len(self.n), len(self.truths), len(self.epsilon), len(self.priors), len(self.constrained)
 
     def label(self, root: np.random.SeedSequence, cell: Trial, analysis: Analysis, block: int) -> str:
-        """Name of a kept block: a digest of all that its numbers depend on, and of nothing else.
+        """Name of a stored block: a digest of all that its numbers depend on, and of nothing else.
 
         Laws and priors are known by what they do, on fixed draws and at fixed points, not by what they are called.
         """

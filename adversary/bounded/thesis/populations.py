@@ -3,7 +3,7 @@ r"""Populations of a simulation study: distributions on the public interval, and
 .. math:: Y_i \sim N(\mu, \sigma^2) \text{ given } a \le Y_i \le b
 
 The mean of that law is not its parameter mu (erratum E9 of the thesis's study): N(0.1, 0.04^2) cut to [0, 1] has the
-mean 0.100706. Data are drawn by inverse cdf, in pieces, and only their sufficient statistics are kept.
+mean 0.100706. Data are drawn by inverse cdf, in pieces, and only their sufficient statistics remain.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def sample_statistics(
 
     Raises
     ------
-    ValueError : the law draws another shape than it was asked for, or values outside the bounds
+    ValueError : the law draws another shape than requested, or values outside the bounds
     """
     means, variances = np.empty(datasets), np.empty(datasets)
     rows = max(1, _AT_ONCE // n)
@@ -99,7 +99,7 @@ def sample_statistics(
         piece = slice(start, min(start + rows, datasets))
         values = as_array(population(mu, sigma, (piece.stop - start, n), rng))
         if values.shape != (piece.stop - start, n):
-            raise ValueError(f"population must draw arrays of the size asked for, {(piece.stop - start, n)}, "
+            raise ValueError(f"population must draw arrays of the requested size, {(piece.stop - start, n)}, "
                              f"got {values.shape}")  # fmt: skip
         if not (values.min() >= bounds[0] and values.max() <= bounds[1]):
             outside = values[~((values >= bounds[0]) & (values <= bounds[1]))][0]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from adversary._core import Integers, check_whole, meant, missing_extra
+from adversary._core import Integers, check_whole, closest_name, missing_extra
 from adversary.census.nmf.products import PRODUCTS, Product, Shape
 
 MEASUREMENTS, CONSTRAINTS = "DPQuery", "Constraint"
@@ -192,7 +192,7 @@ def _flat(cell: Any, shape: Shape, across: str, query: str, labels: Sequence[str
     if isinstance(cell, str):
         folded = [label.casefold() for label in labels]
         if cell.casefold() not in folded:
-            raise ValueError(f"query {query} has no cell {cell!r}{meant(cell, labels) or _listed(labels, cell)}")
+            raise ValueError(f"query {query} has no cell {cell!r}{closest_name(cell, labels) or _listed(labels, cell)}")
         return folded.index(cell.casefold())
     index: tuple[int, ...] = (int(check_whole("cell", cell)),) if not isinstance(cell, tuple) else ()
     lengths: tuple[int, ...] = (int(np.prod(shape)),)

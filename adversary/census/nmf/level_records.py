@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from adversary._core import Integers, meant
+from adversary._core import Integers, closest_name
 from adversary.census.nmf.estimates import labels_for
 from adversary.census.nmf.exact_counts import NOISY_TABLES
 from adversary.census.nmf.file_layout import CONSTRAINTS, MEASUREMENTS, bare, folder, spelling_in_file
@@ -137,10 +137,10 @@ def asked_column(path: Path, product: Product, levels: tuple[str, ...], root: st
         codes = {code for _, batch in every.batches(["geocode"]) for code in batch["geocode"].unique().to_pylist()}
         units = sorted({code[1:3] for code in codes} if levels[0] == WHOLE_STATE else codes)
         some = f"; there are {', '.join(units[:3])}{', ...' if len(units) > 3 else ''}" if units else ""
-        raise ValueError(f"{path}: there is no unit {root!r} at level {levels[0]}{meant(root, units) or some}")
+        raise ValueError(f"{path}: there is no unit {root!r} at level {levels[0]}{closest_name(root, units) or some}")
     raise ValueError(
         f"{path}: query {query!r} is not there; there are {', '.join(sorted(names)) or 'none'}"
-        f"{meant(bare(query), sorted(names))}"
+        f"{closest_name(bare(query), sorted(names))}"
     )
 
 

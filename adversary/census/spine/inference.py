@@ -85,7 +85,7 @@ def _by_unit(tree: Tree, noise: Mapping[str, Mechanism]) -> dict[int, Mechanism]
 
 def _table(name: str, mechanism: Mechanism, released: float) -> Floats:
     """Log likelihood of the counts 0, 1, ... as far as they are possible."""
-    reach = mechanism.reach(FAR_NATS)
+    reach = mechanism.tail_radius(FAR_NATS)
     if not np.isfinite(reach) or max(released, 0.0) + reach > LONGEST:
         raise ValueError(
             f"the noise {mechanism!r} of unit {name!r} leaves more than {LONGEST:,} counts possible: "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adversary._core import join_words, meant
+from adversary._core import closest_name, join_words
 from adversary.driver.columns.column_names import CENSUS_CODES, PLACES, WHOLE, bare, folded, is_named, tidied
 from adversary.driver.columns.file_column import FileColumn
 
@@ -92,7 +92,7 @@ def column(name: str, names: Iterable[str], role: str) -> str:
     every = list(names)
     chosen = match(name, every)
     if chosen is None:
-        raise ValueError(f"{role}: no column {name!r}{meant(name, every)}; there are {', '.join(every)}")
+        raise ValueError(f"{role}: no column {name!r}{closest_name(name, every)}; there are {', '.join(every)}")
     return chosen
 
 
@@ -180,12 +180,12 @@ def unnamed_feature(
     if default in others and counts:
         others.remove(default)
         chosen = default
-    elif wide and len(others) == 1 and not _is_place(others[0], places) and not meant(others[0], columns):
+    elif wide and len(others) == 1 and not _is_place(others[0], places) and not closest_name(others[0], columns):
         chosen = others.pop()
     else:
         chosen = default
     if others:
-        near = meant(others[0], columns) if len(others) == 1 else ""
+        near = closest_name(others[0], columns) if len(others) == 1 else ""
         hint = f"; columns of counts are categories of one feature, {default} unless a table names it" if wide else ""
         raise ValueError(
             f"no column{'s' * (len(others) > 1)} {join_words([repr(one) for one in others])}{near}; there are "

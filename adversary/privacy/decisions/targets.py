@@ -67,7 +67,7 @@ class Target(float):
     def epsilon(self) -> float:
         """The number itself; refused for a mu, because Gaussian noise has an epsilon for each delta."""
         if self.unit != "epsilon":
-            raise ValueError("epsilon must be asked of Gaussian noise at a delta, as target.guarantee.epsilon(delta)")
+            raise ValueError("epsilon must be queried of Gaussian noise at a delta, as target.guarantee.epsilon(delta)")
         return float(self)
 
     def __repr__(self) -> str:

@@ -17,7 +17,7 @@ from scipy.special import expit, log_expit
 from adversary._core import SMALLEST, Floats, as_array, check_whole, elementwise
 from adversary.privacy.definitions.pure_approximate import ApproximateDP, EpsilonDelta, NoPrivacy, PureDP
 from adversary.privacy.guarantee import Guarantee, group_of
-from adversary.privacy.losses import Attained, LatticeLoss, PrivacyLoss
+from adversary.privacy.losses import AttainedGuarantee, LatticeLoss, PrivacyLoss
 from adversary.privacy.profiles import tolerated
 
 # Largest group whose iterated trade-off is listed segment by segment.
@@ -25,7 +25,7 @@ MOST_STEPS = 1_000_000
 
 
 @dataclass(frozen=True)
-class GroupPrivacy(Attained):
+class GroupPrivacy(AttainedGuarantee):
     """Pure or approximate DP for hypotheses that differ in `size` records, as `base.group(size)` returns it.
 
     power(level) = F(F(... F(level))), with F the power curve of `base`. `epsilon0` and `delta0` summarise it less

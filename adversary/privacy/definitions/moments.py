@@ -30,7 +30,7 @@ from adversary.privacy.definitions.concentrated_bounds import direct_loss_bound
 from adversary.privacy.definitions.renyi import MomentBound
 from adversary.privacy.definitions.renyi_power import log_odds_of_every_order
 from adversary.privacy.guarantee import Guarantee
-from adversary.privacy.losses import Attained, GaussianLoss, PrivacyLoss
+from adversary.privacy.losses import AttainedGuarantee, GaussianLoss, PrivacyLoss
 from adversary.privacy.profiles import delta_at_negative, tolerated
 
 
@@ -147,7 +147,7 @@ class ZeroConcentratedDP(MomentBound):
 
 
 @dataclass(frozen=True)
-class GaussianDP(Attained):
+class GaussianDP(AttainedGuarantee):
     """mu-Gaussian DP: distinguishing P from Q is at least as hard as distinguishing N(mu, 1) from N(0, 1).
 
     delta(e) = Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu); power(a) = Phi(mu + Phi^-1(a)), with area Phi(mu / sqrt 2).

@@ -11,7 +11,7 @@ from .dominating import LargestLoss as LargestLoss
 from .dominating import lattice_above as lattice_above
 from .lattice import LatticeLoss as LatticeLoss
 from .lattice import repeat_product as repeat_product
-from .loss import Attained as Attained
+from .loss import AttainedGuarantee as AttainedGuarantee
 from .loss import PrivacyLoss as PrivacyLoss
 from .loss import check_guarantee as check_guarantee
 from .loss import check_loss as check_loss

@@ -13,13 +13,13 @@ from scipy.special import bdtrc, erfcx, gammaln, log_ndtr, ndtr, ndtri
 
 from adversary._core import (
     Floats,
+    above_ties,
     check_non_negative,
     check_number,
     check_probability,
     exponential_excess,
     labelled,
     one_number,
-    past_ties,
     scalar_or_array,
 )
 from adversary.privacy.losses.loss import Expectation, PrivacyLoss
@@ -165,7 +165,7 @@ class LaplaceLoss(PrivacyLoss):
 
     @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
-        t, e = past_ties(check_number("threshold", threshold)), self.epsilon0
+        t, e = above_ties(check_number("threshold", threshold)), self.epsilon0
         inside = np.clip(t, -e, e)
         p = 1.0 - 0.5 * np.exp((inside - e) / 2.0)
         q = 0.5 * np.exp(-(inside + e) / 2.0)

@@ -86,7 +86,7 @@ class ComposedLoss(RoundedLoss):
         least, most = -part.swapped.maximum, part.maximum
         if math.isfinite(least) and math.isfinite(most):
             return least, most
-        low, high = edges_of(part.rough, mass)
+        low, high = edges_of(part.coarse, mass)
         return max(low, least), min(high, most)
 
     @cached_property
@@ -322,7 +322,7 @@ def _first_law(part: PrivacyLoss, ends: tuple[float, float]) -> LatticeLoss:
         return part
     side = np.geomspace(1e-5, 1.0, 400)
     low, high = min(ends[0], -1e-12), max(ends[1], 1e-12)
-    return lattice_above(part.rough, np.concatenate([low * side[::-1], [0.0], high * side]))
+    return lattice_above(part.coarse, np.concatenate([low * side[::-1], [0.0], high * side]))
 
 
 def _unit(part: PrivacyLoss) -> float:

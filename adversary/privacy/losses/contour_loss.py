@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 
 from adversary._core import (
     Floats,
+    above_ties,
     as_array,
     check_number,
     check_probability,
     labelled,
     log_theta,
-    past_ties,
     scalar_or_array,
 )
 from adversary.privacy.losses.contour import EASY, LIGHT, RESOLUTION, ROUGH, Composition, Family
@@ -55,7 +55,7 @@ class ContourLoss(PrivacyLoss):
         return Route.SMOOTHED if self.composition.smoothing else Route.CONTOUR
 
     @property
-    def rough(self) -> PrivacyLoss:
+    def coarse(self) -> PrivacyLoss:
         light = self.composition.goal >= ROUGH or self.composition.work.fits(LIGHT)
         return self if light else self.coarser
 
@@ -104,19 +104,19 @@ class ContourLoss(PrivacyLoss):
         return scalar_or_array(self.composition.level(check_probability("power", power)))
 
     @property
-    def reach(self) -> float:
-        return chernoff_reach(self.composition.rho)
+    def tail_end(self) -> float:
+        return chernoff_tail_end(self.composition.rho)
 
     @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
         # Tails need more revivals than the profile, hence more time.
         if not self.composition.work.fits(EASY):
-            return self.rough.tail(threshold)
-        p, q = self.composition.tails(self.past_ties(check_number("threshold", threshold)))
+            return self.coarse.tail(threshold)
+        p, q = self.composition.tails(self.above_ties(check_number("threshold", threshold)))
         return scalar_or_array(p), scalar_or_array(q)
 
-    def past_ties(self, threshold: Floats) -> Floats:
-        return past_ties(threshold, _DIGITS * self.composition.rho)
+    def above_ties(self, threshold: Floats) -> Floats:
+        return above_ties(threshold, _DIGITS * self.composition.rho)
 
     @cached_property
     def _cells(self) -> tuple[LatticeLoss, LatticeLoss]:
@@ -147,7 +147,7 @@ class ContourLoss(PrivacyLoss):
         return float("inf")
 
 
-def chernoff_reach(rho: float) -> float:
+def chernoff_tail_end(rho: float) -> float:
     """Epsilon beyond which delta is below 1e-18 under rho-zCDP, by Chernoff's bound: rho + 2 sqrt(41.5 rho)."""
     return rho + 2.0 * float(np.sqrt(41.5 * rho))
 

@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 
 from adversary._core import (
     Floats,
+    above_ties,
     as_array,
+    bisect_safely,
     check_probability,
-    halved,
     labelled,
     logit,
     over_labels,
-    past_ties,
     posterior_after,
     scalar_or_array,
     solve_decreasing,
@@ -114,7 +114,7 @@ def _smallest_threshold(tail: Callable[[Floats], Floats], allowed: Floats) -> Fl
     """Smallest threshold with tail probability at most `allowed`, by bisection; +-inf beyond +-1500 nats."""
     low, high = np.full(np.shape(allowed), -1500.0), np.full(np.shape(allowed), 1500.0)
     beyond, before = tail(high) > allowed, tail(low) <= allowed
-    high = halved(lambda t: tail(t) <= allowed, low, high, 1e-3)
+    high = bisect_safely(lambda t: tail(t) <= allowed, low, high, 1e-3)
     return np.where(beyond, np.inf, np.where(before, -np.inf, high))
 
 
@@ -158,8 +158,8 @@ class LikelihoodRatioTest:
         [0.0, 0.25, 1.0]
         """
         value, threshold = as_array(loss), as_array(self.threshold)
-        above = value > past_ties(threshold)
-        tied = ~above & (past_ties(value) >= threshold)
+        above = value > above_ties(threshold)
+        tied = ~above & (above_ties(value) >= threshold)
         return scalar_or_array(np.where(above, 1.0, np.where(tied, self.tie, 0.0)))
 
 

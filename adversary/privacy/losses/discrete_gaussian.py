@@ -39,7 +39,7 @@ from adversary.privacy.losses.contour import (
     normal_form,
     total_rho,
 )
-from adversary.privacy.losses.contour_loss import ContourLoss, chernoff_reach, log_moment
+from adversary.privacy.losses.contour_loss import ContourLoss, chernoff_tail_end, log_moment
 from adversary.privacy.losses.derived_answers import Bracket
 from adversary.privacy.losses.lattice import FAR, NOTHING, LatticeLoss, convolve_lattices, merge_atoms, repeat_product
 from adversary.privacy.losses.loss import Expectation, PrivacyLoss, Route
@@ -203,8 +203,8 @@ class DiscreteGaussianLoss(PrivacyLoss):
         return DiscreteGaussianLoss(self.kinds, self.variance, ROUGH)
 
     @property
-    def rough(self) -> DiscreteGaussianLoss:
-        return self if self.goal >= ROUGH or self.law.rough is self.law else self._coarser
+    def coarse(self) -> DiscreteGaussianLoss:
+        return self if self.goal >= ROUGH or self.law.coarse is self.law else self._coarser
 
     @property
     def bracket(self) -> Bracket:
@@ -222,24 +222,24 @@ class DiscreteGaussianLoss(PrivacyLoss):
 
     @property
     def auc(self) -> float:
-        return self.law.auc if self.rough is self else area_under(self.rough, 401)
+        return self.law.auc if self.coarse is self else area_under(self.coarse, 401)
 
     def level(self, power: ArrayLike) -> Any:
-        return self.rough.law.level(power)
+        return self.coarse.law.level(power)
 
     @property
-    def reach(self) -> float:
-        return chernoff_reach(self.rho)
+    def tail_end(self) -> float:
+        return chernoff_tail_end(self.rho)
 
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
         """Tails: exact if listed, otherwise contour sums with a relative error of about 1e-8."""
         return self.law.tail(threshold)
 
-    def past_ties(self, threshold: Floats) -> Floats:
-        return self.law.past_ties(threshold)
+    def above_ties(self, threshold: Floats) -> Floats:
+        return self.law.above_ties(threshold)
 
     def expect(self, function: Expectation) -> tuple[Any, Any]:
-        return self.rough.law.expect(function)
+        return self.coarse.law.expect(function)
 
     @property
     def kl_divergence(self) -> float:

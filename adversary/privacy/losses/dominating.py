@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit
 
-from adversary._core import SMALLEST, Floats, as_array, check_number, labelled, past_ties, scalar_or_array
+from adversary._core import SMALLEST, Floats, above_ties, as_array, check_number, labelled, scalar_or_array
 from adversary.privacy.guarantee import Guarantee, group_of
 from adversary.privacy.losses.derived_answers import Bracket
 from adversary.privacy.losses.lattice import MARGIN, LatticeLoss, merge_atoms
@@ -72,7 +72,7 @@ def _outer_masses(delta: Floats, nodes: Floats) -> tuple[Floats, float]:
 
 def default_nodes(loss: PrivacyLoss, count: int = 1201) -> Floats:
     """Equally spaced losses, 0 included, over the range of a loss up to a mass of 1e-18."""
-    high, low = loss.reach, loss.swapped.reach
+    high, low = loss.tail_end, loss.swapped.tail_end
     upper = int(np.clip(round(count * high / (high + low)), 8, count - 8))
     return np.concatenate([np.linspace(-low, 0.0, count - upper)[:-1], np.linspace(0.0, high, upper)])
 
@@ -134,14 +134,14 @@ class LargestLoss(PrivacyLoss):
             delta[part] = np.where(falls, -np.expm1(-size) + np.exp(-size) * below, below)
         return scalar_or_array(np.clip(delta, 0.0, 1.0).reshape(np.shape(e)))
 
-    def past_ties(self, threshold: Floats) -> Floats:
+    def above_ties(self, threshold: Floats) -> Floats:
         """Threshold with an absolute margin for rounding, needed near 0, where the profiles of two pairs cross."""
-        return past_ties(threshold, _DIGITS)
+        return above_ties(threshold, _DIGITS)
 
     @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
         """Tail of the pair with the largest profile at the threshold; of tied pairs, the smallest tail under Q."""
-        t = self.past_ties(check_number("threshold", threshold))
+        t = self.above_ties(check_number("threshold", threshold))
         flat, tails = np.ravel(t), np.empty((2, np.size(t)))
         for part in _parts(flat.size, self.pairs):
             here = np.clip(flat[part], -1e300, 1e300)
@@ -222,7 +222,7 @@ def group_lattice(loss: PrivacyLoss, size: int) -> LatticeLoss:
     one = (
         loss
         if isinstance(loss, LatticeLoss) and loss.losses.size <= 4000
-        else lattice_above(loss.rough, default_nodes(loss))
+        else lattice_above(loss.coarse, default_nodes(loss))
     )
     # An unbounded loss whose last mass underflows must not appear bounded.
     if loss.maximum == np.inf and one.infinite_p == 0.0:

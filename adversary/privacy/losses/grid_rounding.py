@@ -87,8 +87,8 @@ class RoundedLoss(PrivacyLoss):
             epsilon[far] = [self.pbdp_epsilon(float(one)) for one in target[far]]
         return scalar_or_array(np.minimum(epsilon, most))
 
-    def past_ties(self, threshold: Floats) -> Floats:
-        return self.upper.past_ties(threshold)
+    def above_ties(self, threshold: Floats) -> Floats:
+        return self.upper.above_ties(threshold)
 
     @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
@@ -150,7 +150,7 @@ def grid_above(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> Los
     if isinstance(loss, LaplaceLoss) and fits(loss.epsilon0, step):
         high = round(loss.epsilon0 / step)
         places = np.union1d(np.arange(-high, high + 1, 2), [0])
-    law = lattice_above(loss.rough, as_array(step * places))
+    law = lattice_above(loss.coarse, as_array(step * places))
     mass = np.zeros(places.size)
     mass[np.searchsorted(places, np.rint(law.losses / step).astype(np.int64))] = np.exp(law.log_p)
     return LossGrid(places, mass, law.infinite_p, law.infinite_q, _widest(step * np.diff(places)))

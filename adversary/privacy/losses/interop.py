@@ -73,7 +73,7 @@ def to_pld(loss: PrivacyLoss, interval: float = 1e-4) -> Any:
     step = float(check_positive("interval", interval))
     pmfs = []
     for one in (loss, loss.swapped):
-        listed = one if isinstance(one, LatticeLoss) else lattice_above(one.rough, _grid(one, step))
+        listed = one if isinstance(one, LatticeLoss) else lattice_above(one.coarse, _grid(one, step))
         places = np.ceil(listed.losses / step - 1e-9).astype(np.int64)
         low = int(places.min(initial=0))
         mass = np.bincount(places - low, np.exp(listed.log_p))
@@ -82,12 +82,12 @@ def to_pld(loss: PrivacyLoss, interval: float = 1e-4) -> Any:
 
 
 def _grid(loss: PrivacyLoss, step: float) -> Floats:
-    low, high = (int(np.ceil(side.reach / step)) for side in (loss.swapped, loss))
+    low, high = (int(np.ceil(side.tail_end / step)) for side in (loss.swapped, loss))
     return np.asarray(np.arange(-low, high + 1) * step, dtype=np.float64)
 
 
 @dataclass(frozen=True)
-class _Profile:
+class _SymmetricProfile:
     """Profile of a definition, symmetric in P and Q."""
 
     of: Callable[[float], float]
@@ -99,7 +99,7 @@ class _Profile:
         return np.minimum.accumulate(np.array(deltas)).reshape(np.shape(epsilon))
 
     @property
-    def swapped(self) -> _Profile:
+    def swapped(self) -> _SymmetricProfile:
         return self
 
 
@@ -124,7 +124,7 @@ def from_delta(function: Callable[[float], float], count: int = 2001) -> Lattice
     while reach < FARTHEST and function(reach) > max(LEFT, function(FARTHEST)):
         reach = min(1.25 * reach, FARTHEST)
     side = np.linspace(0.0, reach, count)
-    return lattice_above(_Profile(function), np.concatenate([-side[:0:-1], side]))  # type: ignore[arg-type]
+    return lattice_above(_SymmetricProfile(function), np.concatenate([-side[:0:-1], side]))  # type: ignore[arg-type]
 
 
 def from_trade_off(level: ArrayLike, power: ArrayLike) -> LatticeLoss:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import (
     Floats,
+    above_ties,
     as_array,
     check_non_negative,
     check_number,
@@ -23,7 +24,6 @@ from adversary._core import (
     exponential_excess,
     labelled,
     paired_arrays,
-    past_ties,
     scalar_or_array,
 )
 from adversary.privacy.losses.derived_answers import Bracket
@@ -158,13 +158,13 @@ class LatticeLoss(PrivacyLoss):
         steps = p[1:-1] * sizes * -np.expm1(losses[:-1] - losses[1:])
         return p, q, np.append(_behind(steps), np.zeros(min(1, self.losses.size), np.longdouble))
 
-    def past_ties(self, threshold: Floats) -> Floats:
+    def above_ties(self, threshold: Floats) -> Floats:
         """Threshold plus the rounding error, so that ties do not exceed it; the margin stays below `MERGED`."""
-        return past_ties(threshold, min(self.blur, MERGED / 8.0) * (1.0 + np.minimum(np.abs(threshold), 1e300)))
+        return above_ties(threshold, min(self.blur, MERGED / 8.0) * (1.0 + np.minimum(np.abs(threshold), 1e300)))
 
     @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
-        first = np.searchsorted(self.losses, self.past_ties(check_number("threshold", threshold)), side="right")
+        first = np.searchsorted(self.losses, self.above_ties(check_number("threshold", threshold)), side="right")
         p, q, _ = self._tails
         # L = -inf, possible under Q only, never exceeds a threshold.
         beyond_p = np.minimum(as_array(p[first]) + self.infinite_p, 1.0)

@@ -18,13 +18,13 @@ from numpy.typing import ArrayLike
 
 from adversary._core import (
     Floats,
+    above_ties,
     check_non_negative,
     check_number,
     check_probability,
     check_whole,
     elementwise,
     labelled,
-    past_ties,
     scalar_or_array,
     solve_decreasing_each,
 )
@@ -77,16 +77,16 @@ class PrivacyLoss(Guarantee):
     def log_moment(self, order: float) -> float:
         """log E_P[exp(order L)], in nats; infinite if P has mass at an infinite loss and order > 0."""
 
-    def past_ties(self, threshold: Floats) -> Floats:
+    def above_ties(self, threshold: Floats) -> Floats:
         """Threshold plus the rounding error of losses, so that ties do not exceed it; subclasses may widen it."""
-        return past_ties(threshold)
+        return above_ties(threshold)
 
     def tail_from(self, threshold: ArrayLike) -> tuple[Any, Any]:
         """(P(L >= threshold), Q(L >= threshold)): the tail that includes ties with the threshold."""
         t = check_number("threshold", threshold)
         with np.errstate(invalid="ignore"):
             # Twice the margin: `tail` adds it once.
-            least = t - 2.0 * (self.past_ties(t) - t)
+            least = t - 2.0 * (self.above_ties(t) - t)
         return self.tail(np.where(np.isfinite(t), least, t))
 
     @property
@@ -130,16 +130,16 @@ class PrivacyLoss(Guarantee):
         return Route.FORMULA
 
     @property
-    def rough(self) -> PrivacyLoss:
+    def coarse(self) -> PrivacyLoss:
         """Version for thousands of queries: the loss itself or, if queries are slow, a bracket of width `ROUGH`."""
         return self
 
     @property
-    def reach(self) -> float:
+    def tail_end(self) -> float:
         """Loss in nats beyond which the profile is within 1e-18 of its limit."""
         e = np.geomspace(1e-9, 700.0, 300)
-        law = self.rough
-        live = np.flatnonzero(law.delta(e) > law.delta(700.0) + 1e-18)
+        coarse = self.coarse
+        live = np.flatnonzero(coarse.delta(e) > coarse.delta(700.0) + 1e-18)
         return float(min(e[min(live[-1] + 1, e.size - 1)], self.maximum)) if live.size else 1e-9
 
     @property
@@ -277,7 +277,7 @@ class PrivacyLoss(Guarantee):
         )
 
 
-class Attained(Guarantee):
+class AttainedGuarantee(Guarantee):
     """Guarantee that its worst pair attains: profile and trade-off are those of the pair.
 
     Subclasses define `worst_pair` and the abstract methods of `Guarantee` except `delta`.

@@ -42,12 +42,12 @@ class MixedLoss(PrivacyLoss):
     def _shifts(self, threshold: Floats) -> Floats:
         return np.subtract.outer(-self.lattice.losses, -threshold)
 
-    def past_ties(self, threshold: Floats) -> Floats:
-        return self.lattice.past_ties(threshold)
+    def above_ties(self, threshold: Floats) -> Floats:
+        return self.lattice.above_ties(threshold)
 
     @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
-        p, q = (as_array(x) for x in self.other.tail(self._shifts(self.lattice.past_ties(as_array(threshold)))))
+        p, q = (as_array(x) for x in self.other.tail(self._shifts(self.lattice.above_ties(as_array(threshold)))))
         beyond_p = self._mixture_of(self.lattice.log_p, p) + self.lattice.infinite_p
         beyond_q = self._mixture_of(self.lattice.log_q, q)
         return scalar_or_array(np.minimum(beyond_p, 1.0)), scalar_or_array(np.minimum(beyond_q, 1.0))
@@ -59,17 +59,17 @@ class MixedLoss(PrivacyLoss):
         return scalar_or_array(np.clip(mixed + self.lattice.infinite_p, 0.0, 1.0))
 
     @cached_property
-    def rough(self) -> MixedLoss:
-        other = self.other.rough
+    def coarse(self) -> MixedLoss:
+        other = self.other.coarse
         return self if other is self.other else MixedLoss(self.lattice, other)
 
     @labelled
     def level(self, power: ArrayLike) -> Any:
-        return level_from_profile(self.rough, power)
+        return level_from_profile(self.coarse, power)
 
     @property
     def auc(self) -> float:
-        return area_under(self.rough)
+        return area_under(self.coarse)
 
     @property
     def bracket(self) -> Bracket:

@@ -123,7 +123,7 @@ class _Law(NamedTuple):
 
 def _dense(loss: PrivacyLoss, step: float) -> Dense:
     """One loss on the grid, with all grid points between its ends."""
-    grid = grid_above(loss, edges_of(loss.rough), step)
+    grid = grid_above(loss, edges_of(loss.coarse), step)
     first = int(grid.place[0]) if grid.place.size else 0
     mass = np.bincount(grid.place - first, grid.mass, minlength=1)
     return Dense(first, mass, grid.infinite_p, grid.infinite_q)
@@ -131,7 +131,7 @@ def _dense(loss: PrivacyLoss, step: float) -> Dense:
 
 def _step(loss: PrivacyLoss) -> float:
     """Spacing of the grid: the smallest gap of a short list of losses, otherwise 1/4096 of the range."""
-    low, high = edges_of(loss.rough)
+    low, high = edges_of(loss.coarse)
     fine = (high - low) / _BINS
     law = loss.law
     if isinstance(law, LatticeLoss) and law.losses.size <= _BINS:

@@ -17,6 +17,7 @@ from scipy.special import gammaln
 
 from adversary._core import (
     Floats,
+    above_ties,
     as_array,
     check_number,
     check_positive,
@@ -24,7 +25,6 @@ from adversary._core import (
     exponential_excess,
     labelled,
     log_sum_exp,
-    past_ties,
     scalar_or_array,
 )
 from adversary.privacy.losses.derived_answers import Bracket
@@ -141,7 +141,7 @@ class SampledLoss(PrivacyLoss):
 
     @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
-        t, q = past_ties(check_number("threshold", threshold)), self.rate
+        t, q = above_ties(check_number("threshold", threshold)), self.rate
         before, _ = self._sides(t)
         side = self.loss.swapped if self.removed else self.loss
         with np.errstate(invalid="ignore"):
@@ -266,9 +266,9 @@ class SampledLoss(PrivacyLoss):
         return self.loss.route
 
     @cached_property
-    def rough(self) -> SampledLoss:
-        rough = self.loss.rough
-        return self if rough is self.loss else SampledLoss(rough, self.rate, self.removed)
+    def coarse(self) -> SampledLoss:
+        coarse = self.loss.coarse
+        return self if coarse is self.loss else SampledLoss(coarse, self.rate, self.removed)
 
 
 def _subsampled_lattice(law: LatticeLoss, q: float) -> LatticeLoss:

@@ -91,14 +91,14 @@ class IntegerNoise(Additive):
     is_continuous = False
 
     @abstractmethod
-    def reach(self, nats: float = TAIL_NATS) -> int:
+    def tail_radius(self, nats: float = TAIL_NATS) -> int:
         """Smallest distance at which the pmf is at least `nats` below its peak, in nats."""
 
     def offset(self, release: ArrayLike, value: ArrayLike) -> Integers:
         return check_whole("release", release) - check_whole("value", value)
 
     def support(self, value: int) -> Integers:
-        k = listable(self, self.reach())
+        k = listable(self, self.tail_radius())
         return int(check_whole("value", value)) + np.arange(-k, k + 1)
 
     def draw(self, rng: np.random.Generator, shape: Any) -> Integers:
@@ -114,7 +114,7 @@ class IntegerNoise(Additive):
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
         change, cells = self.change(sensitivity, cells)
         shift = int(check_whole("sensitivity", change, minimum=0))
-        k = listable(self, max(self.reach(_LOSS_NATS), 8) + shift)
+        k = listable(self, max(self.tail_radius(_LOSS_NATS), 8) + shift)
         offset = np.arange(-k, k + shift + 1, dtype=np.float64)
         p, q = as_array(self.log_noise(offset - shift)), as_array(self.log_noise(offset))
         return repeat_loss(LatticeLoss.from_log_probs(p, q, bounded=shift == 0), cells)
@@ -129,8 +129,8 @@ def _table(noise: IntegerNoise) -> tuple[Integers, Floats, Integers]:
     return offsets, cumulative, np.searchsorted(cumulative, np.arange(_SLICES) / _SLICES, side="right")
 
 
-def summed_reach(noise: IntegerNoise, nats: float, high: int) -> int:
-    """`IntegerNoise.reach` by bisection, from a distance `high` that is large enough."""
+def tail_radius_of_sum(noise: IntegerNoise, nats: float, high: int) -> int:
+    """`IntegerNoise.tail_radius` by bisection, from a distance `high` that is large enough."""
 
     def log_pmf(distance: int) -> float:
         return float(as_array(noise.log_noise(np.full(1, float(distance))))[0])
@@ -145,7 +145,7 @@ def summed_reach(noise: IntegerNoise, nats: float, high: int) -> int:
 def summed_tail(noise: IntegerNoise, offset: Integers) -> Floats:
     """log P(noise >= offset) by summing the pmf outwards; for offsets below 1 by symmetry."""
     start, place = np.unique(np.maximum(offset, 1 - offset), return_inverse=True)
-    width = np.arange(listable(noise, noise.reach(45.0)) + 1, dtype=np.float64)
+    width = np.arange(listable(noise, noise.tail_radius(45.0)) + 1, dtype=np.float64)
     tails = np.concatenate(
         [np.zeros(0)] + [[log_sum_exp(as_array(noise.log_noise(s + width)))] for s in start.astype(np.float64)]
     )

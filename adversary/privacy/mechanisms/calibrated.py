@@ -72,7 +72,7 @@ class Exact(Mechanism):
     def log_likelihood(self, release: ArrayLike, value: ArrayLike) -> Floats:
         return np.where(release == value, 0.0, -np.inf)
 
-    def reach(self, nats: float = TAIL_NATS) -> float:
+    def tail_radius(self, nats: float = TAIL_NATS) -> float:
         return 0.0
 
     @labelled

@@ -75,7 +75,7 @@ class Gaussian(Calibrated, ContinuousNoise):
     def parabola(self) -> tuple[float, float] | None:
         return self.curvature, float(self.log_noise(np.zeros(())))
 
-    def reach(self, nats: float = TAIL_NATS) -> float:
+    def tail_radius(self, nats: float = TAIL_NATS) -> float:
         return self.sigma * float(np.sqrt(2.0 * nats))
 
     def log_noise(self, offset: Floats) -> Floats:
@@ -145,7 +145,7 @@ class Laplace(Calibrated, ContinuousNoise):
     def laplace_rate(self) -> float:
         return 1.0 / self.scale
 
-    def reach(self, nats: float = TAIL_NATS) -> float:
+    def tail_radius(self, nats: float = TAIL_NATS) -> float:
         return self.scale * nats
 
     def log_noise(self, offset: Floats) -> Floats:
@@ -187,8 +187,8 @@ class LaplaceSum(Summed, ContinuousNoise):
         n, j = self.count, np.arange(self.count, dtype=np.float64)
         return n - j, gammaln(n + j) - gammaln(j + 1) - gammaln(n) - (n - 1 + j) * np.log(2.0)
 
-    def reach(self, nats: float = TAIL_NATS) -> float:
-        return self.scale * _reach_of_sum(self.count, nats)
+    def tail_radius(self, nats: float = TAIL_NATS) -> float:
+        return self.scale * _radius_of_sum(self.count, nats)
 
     def log_noise(self, offset: Floats) -> Floats:
         shape, weight = self._log_weights()
@@ -218,7 +218,7 @@ class LaplaceSum(Summed, ContinuousNoise):
 
 
 @lru_cache(maxsize=4096)
-def _reach_of_sum(count: int, nats: float) -> float:
+def _radius_of_sum(count: int, nats: float) -> float:
     """Distance at which the density of a sum of Laplace variables of scale 1 is `nats` below its peak; rounded up."""
     unit = LaplaceSum(Laplace(1.0), count)
     peak = float(unit.log_noise(np.zeros(())))

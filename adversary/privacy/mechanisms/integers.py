@@ -37,7 +37,7 @@ from adversary.privacy.losses import (
     repeat_loss,
     repeat_product,
 )
-from adversary.privacy.mechanisms.additive import IntegerNoise, Summed, summed_reach, summed_tail, total_of
+from adversary.privacy.mechanisms.additive import IntegerNoise, Summed, summed_tail, tail_radius_of_sum, total_of
 from adversary.privacy.mechanisms.calibrated import Calibrated, checked_change
 from adversary.privacy.mechanisms.mechanism import Mechanism, root_of
 
@@ -123,7 +123,7 @@ class DiscreteGaussian(Calibrated, IntegerNoise):
     def log_survival(self, offset: Integers) -> Floats:
         return np.asarray(log_tail_sum(offset, self.curvature) - log_theta(self.curvature), dtype=np.float64)
 
-    def reach(self, nats: float = TAIL_NATS) -> int:
+    def tail_radius(self, nats: float = TAIL_NATS) -> int:
         return int(np.ceil(np.sqrt(nats / self.curvature)))
 
     def rho(self, change: float = 1) -> float:
@@ -196,10 +196,10 @@ class DiscreteGaussianSum(Summed, IntegerNoise):
             return np.asarray(log_tail_sum(offset, self.curvature) - log_theta(self.curvature), dtype=np.float64)
         return summed_tail(self, offset)
 
-    def reach(self, nats: float = TAIL_NATS) -> int:
+    def tail_radius(self, nats: float = TAIL_NATS) -> int:
         if self.is_quadratic():
             return int(np.ceil(np.sqrt(nats / self.curvature)))
-        return summed_reach(self, nats, int(np.sqrt(nats / self.curvature)) + 2 * self.count + 2)
+        return tail_radius_of_sum(self, nats, int(np.sqrt(nats / self.curvature)) + 2 * self.count + 2)
 
 
 @lru_cache(maxsize=64)
@@ -209,7 +209,7 @@ def _residues(noise: DiscreteGaussianSum) -> Floats:
     In extended precision, for its range of exponents; for narrow noise, which has few values, in log space.
     """
     single, d = noise.single, noise.count
-    k = single.reach(60.0)
+    k = single.tail_radius(60.0)
     log_power = as_array(single.log_noise(np.arange(-k, k + 1, dtype=np.float64)))
     if single.curvature > 5.0:
         total = repeat_product(log_power, d, np.zeros(1), _log_convolve)
@@ -290,7 +290,7 @@ class Geometric(Calibrated, IntegerNoise):
         upper = -self.epsilon * np.maximum(offset, 1 - offset) - np.log1p(np.exp(-self.epsilon))
         return np.asarray(np.where(offset >= 1, upper, np.log1p(-np.exp(upper))), dtype=np.float64)
 
-    def reach(self, nats: float = TAIL_NATS) -> int:
+    def tail_radius(self, nats: float = TAIL_NATS) -> int:
         return int(np.ceil(nats / self.epsilon))
 
     def draw(self, rng: np.random.Generator, shape: Any) -> Integers:
@@ -346,9 +346,9 @@ class GeometricSum(Summed, IntegerNoise):
     def log_survival(self, offset: Integers) -> Floats:
         return summed_tail(self, offset)
 
-    def reach(self, nats: float = TAIL_NATS) -> int:
+    def tail_radius(self, nats: float = TAIL_NATS) -> int:
         peak = as_array(self.log_noise(np.zeros(1)))[0]
         high = int(np.ceil(nats / self.epsilon)) + 1
         while as_array(self.log_noise(np.array([float(high)])))[0] >= peak - nats:
             high *= 2
-        return summed_reach(self, nats, high)
+        return tail_radius_of_sum(self, nats, high)

@@ -126,7 +126,7 @@ class RandomizedResponse(LocalReport):
         honest, lie = self.log_prob(0, 0), self.log_prob(1, 0)
         return np.where(possible, np.where(np.equal(release, value), honest, lie), -np.inf)
 
-    def reach(self, nats: float = TAIL_NATS) -> float:
+    def tail_radius(self, nats: float = TAIL_NATS) -> float:
         return float(self.categories)
 
     @labelled

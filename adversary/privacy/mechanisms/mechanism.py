@@ -41,7 +41,7 @@ class Mechanism(ABC):
 
     Subclasses are frozen dataclasses with the abstract methods, and with `kind` and `parameters` if scenario files can
     name them. Additive noise inherits from `IntegerNoise` or `ContinuousNoise` and defines `log_noise`, `log_survival`,
-    `reach`, `variance`, `total`, `scaled` and `describe`; `Geometric` in `integers` is the shortest example.
+    `tail_radius`, `variance`, `total`, `scaled` and `describe`; `Geometric` in `integers` is the shortest example.
     """
 
     __slots__ = ()
@@ -101,7 +101,7 @@ class Mechanism(ABC):
         """`log_prob` of checked float arrays, without further checks; -inf at an impossible value."""
 
     @abstractmethod
-    def reach(self, nats: float = TAIL_NATS) -> float:
+    def tail_radius(self, nats: float = TAIL_NATS) -> float:
         """Distance from the release beyond which the log likelihood of a value is at least `nats` below its peak."""
 
     @abstractmethod

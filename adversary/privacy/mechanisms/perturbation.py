@@ -112,7 +112,7 @@ class PerturbedCount(TabledReleases):
         possible = (place == column) & (count == value) & (value <= self.largest_count)
         return np.where(possible, log_p[self.row(count), place], -np.inf)
 
-    def reach(self, nats: float = TAIL_NATS) -> float:
+    def tail_radius(self, nats: float = TAIL_NATS) -> float:
         return float(np.abs(_law(self)[0]).max())
 
     def _mass(self, release: ArrayLike, value: ArrayLike, above: int) -> Floats:

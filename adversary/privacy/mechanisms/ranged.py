@@ -192,7 +192,7 @@ class RangedNoise(Mechanism):
     def variance(self) -> float:
         return _largest_square(self)
 
-    def reach(self, nats: float = TAIL_NATS) -> float:
+    def tail_radius(self, nats: float = TAIL_NATS) -> float:
         """`largest`: no value is farther from a release."""
         return float(self.largest)
 

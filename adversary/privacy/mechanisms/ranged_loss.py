@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.polynomial.legendre import leggauss
 
-from adversary._core import Floats, log_sum_exp, past_ties, scalar_or_array
+from adversary._core import Floats, above_ties, log_sum_exp, scalar_or_array
 from adversary.privacy.losses import LargestLoss
 from adversary.privacy.losses.loss import Expectation
 from adversary.privacy.mechanisms.additive import log_mass
@@ -108,7 +108,7 @@ class RangedLoss(LargestLoss):
         return np.where(threshold < least, -1.0, np.where(threshold >= most, end, inner))
 
     def each_tail(self, threshold: Floats) -> tuple[Floats, Floats]:
-        place = self._place(past_ties(threshold))
+        place = self._place(above_ties(threshold))
         a, b = (np.exp(self.noise.log_beyond(place, value)) for value in self._values)
         return a, b
 

@@ -125,7 +125,7 @@ class Staircase(Calibrated, ContinuousNoise):
         outer = second + first * (1.0 + g) + (1.0 + g + g**2) / 3.0
         return float(self.sensitivity**2 * ((1.0 - outside) * inner + outside * outer))
 
-    def reach(self, nats: float = TAIL_NATS) -> float:
+    def tail_radius(self, nats: float = TAIL_NATS) -> float:
         return float(self.sensitivity * np.ceil(nats / self.epsilon))
 
     def breaks(self, end: float) -> Floats:

@@ -179,7 +179,7 @@ class UnaryEncoding(LocalReport, TabledReleases):
         possible = (places[column] == release) & ((value == 0.0) | (value == 1.0))
         return np.where(possible, log_p[(value == 1.0).astype(np.int64), column], -np.inf)
 
-    def reach(self, nats: float = TAIL_NATS) -> float:
+    def tail_radius(self, nats: float = TAIL_NATS) -> float:
         return float(np.abs(_table(self)[0]).max() + 1)
 
     def _mass(self, release: ArrayLike, value: ArrayLike, above: int) -> Floats:

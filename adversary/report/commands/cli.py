@@ -98,7 +98,7 @@ def help_of(name: str) -> str:
 
 def _usage(error: Any) -> str:
     """A mistake in a command's line, with the option that was probably meant, or an example."""
-    from adversary._core import meant  # late: it loads numbers
+    from adversary._core import closest_name  # late: it loads numbers
 
     context = getattr(error, "ctx", None)
     if context is None:
@@ -106,7 +106,7 @@ def _usage(error: Any) -> str:
     command, path = context.command, context.command_path
     if wrong := getattr(error, "possibilities", None) is not None and error.option_name:
         names = [name for one in command.params for name in (*one.opts, *one.secondary_opts)]
-        near = meant(wrong, names).replace("'", "")
+        near = closest_name(wrong, names).replace("'", "")
         return f"{path}: no option {wrong}{near or f'; {path} -h lists its options'}"
     text = " ".join(error.format_message().split()).rstrip(".").replace("argument(s)", "arguments")
     text = f"{text}; a text with blanks has quotes" if "extra arguments" in text else text

@@ -17,7 +17,7 @@ from typing import Annotated, Any, NamedTuple, NoReturn, get_args, get_origin
 import typer
 from typer.models import OptionInfo
 
-from adversary._core import check_probability, check_whole, meant, remove_empty
+from adversary._core import check_probability, check_whole, closest_name, remove_empty
 from adversary.privacy import Guarantee, definitions
 from adversary.report.files import Scenario, load_scenario, written_otherwise
 from adversary.report.kit import FORMS, Answer, check_form, deliver, tell
@@ -114,7 +114,7 @@ def _of_system(error: OSError) -> str:
         return f"{path}: {error.strerror}: a number goes with its option, such as --epsilon {path}"
     if not path.parent.is_dir():
         return f"{path}: {error.strerror}: there is no folder {path.parent}"
-    return f"{path}: {error.strerror}{meant(path.name, (one.name for one in path.parent.iterdir()))}"
+    return f"{path}: {error.strerror}{closest_name(path.name, (one.name for one in path.parent.iterdir()))}"
 
 
 def _names_file(text: str) -> bool:

@@ -357,7 +357,7 @@ def _noise(option: str, law: Callable[[float], Mechanism], budget: float) -> Mec
     """The noise of a level, or an error that names the option."""
     try:
         made = law(budget)
-        listable(made, int(made.reach()))
+        listable(made, int(made.tail_radius()))
     except ValueError as error:
         raise ValueError(f"{option}: {error}") from None
     return made

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from adversary._core import Integers, check_positive, meant, quoted, refuse_rounded
+from adversary._core import Integers, check_positive, closest_name, quoted, refuse_rounded
 from adversary.adversaries import beliefs
 from adversary.privacy.mechanisms import MOST_VALUES
 from adversary.report.files.keys import Key, Keys
@@ -61,10 +61,10 @@ MOST_ADDED = 100_000
 DEVIATIONS = 40.0
 
 # Beliefs handed out by the door of `reader.beliefs` that are laws of their own; their fields are the keys.
-RATES: dict[str, type[beliefs.Independent]] = {
+RATES: dict[str, type[beliefs.IndependentBelief]] = {
     one.kind: one
     for one in (getattr(beliefs, name) for name in dir(beliefs))
-    if isinstance(one, type) and issubclass(one, beliefs.Independent) and one.kind
+    if isinstance(one, type) and issubclass(one, beliefs.IndependentBelief) and one.kind
 }
 KINDS = ("upper", "total", "known", "probabilities", "law", "each", "between", "counts", "sampled")
 
@@ -85,7 +85,7 @@ def read_belief(parent: Keys, name: str) -> beliefs.Belief:
         return beliefs.Uniform()
     if not isinstance(parent.values[name], dict):
         given = parent.values[name]
-        hint = meant(given, ["uniform"]) if isinstance(given, str) else ""
+        hint = closest_name(given, ["uniform"]) if isinstance(given, str) else ""
         raise ValueError(f'a belief is "uniform" or a table such as {{ upper = 10 }}, got {as_toml(given)}{hint}')
     table = parent.table(name)
     if "law" not in table.values:
@@ -156,7 +156,7 @@ def _law(table: Keys) -> Any:
     known = (*LAWS, *NAMES, *RATES)
     given = table.get("law", str, f"one of {quoted(known)}")
     if given not in (*LAWS, *NAMES):
-        raise ValueError(f"law must be one of {quoted(known)}, got {given!r}{meant(given, known)}")
+        raise ValueError(f"law must be one of {quoted(known)}, got {given!r}{closest_name(given, known)}")
     import scipy.stats
 
     law = NAMES.get(given, given)
@@ -209,7 +209,7 @@ def _unknown_rate(table: Keys) -> beliefs.Belief:
     return _listable(kind(**given))
 
 
-def _listable(belief: beliefs.Independent) -> beliefs.Belief:
+def _listable(belief: beliefs.IndependentBelief) -> beliefs.Belief:
     """The belief, or ValueError for mass on more counts than can be listed."""
     low, high = belief.bulk() or (0, 0)
     if high - low > MOST_VALUES:

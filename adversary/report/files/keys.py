@@ -14,7 +14,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from adversary._core import check_probability, meant, quoted
+from adversary._core import check_probability, closest_name, quoted
 from adversary.report.files.kinds import ABOUT
 from adversary.report.files.tables.table_data import load_table_data
 from adversary.report.files.toml_text import as_toml, written_otherwise
@@ -181,7 +181,7 @@ class Keys:
         rule = f"one of {quoted(choices)}"
         value = self.get(key, str, rule, default)
         if value is not None and value not in choices:
-            raise ValueError(f"{self.where(key)}: must be {rule}, got {value!r}{meant(value, choices)}")
+            raise ValueError(f"{self.where(key)}: must be {rule}, got {value!r}{closest_name(value, choices)}")
         return value  # type: ignore[no-any-return]
 
     def only(self, *keys: str) -> None:
@@ -278,7 +278,7 @@ class Keys:
             if key not in known:
                 parts = {name: one.about.removeprefix("its ").split(" and ") for name, one in self.declared.items()}
                 owners = [f'"{name}" = {self.declared[name].example}' for name, its in parts.items() if key in its]
-                hint = meant(key, sorted({*known, *(() if self.key else ABOUT)}))
+                hint = closest_name(key, sorted({*known, *(() if self.key else ABOUT)}))
                 if self.key and key in _TOP:
                     hint = "; it is about the whole file: write it above the first table, the first line in brackets"
                 hint = (

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from adversary._core import check_whole, meant, quoted
+from adversary._core import check_whole, closest_name, quoted
 from adversary.adversaries import postprocessing
 from adversary.adversaries.plans import COUNTS, PUBLISHED, Level, Plan
 from adversary.privacy import PrivacyUnit
@@ -228,7 +228,7 @@ def _free_noise(table: Keys, unit: PrivacyUnit) -> Mechanism:
     """The noise with the one parameter that fixes it, on any number."""
     noise = table.get("noise", str, f"one of {quoted(NOISES)}", "discrete gaussian")
     if noise not in NOISES:
-        raise ValueError(f"noise must be one of {quoted(NOISES)}, got {noise!r}{meant(noise, NOISES)}")
+        raise ValueError(f"noise must be one of {quoted(NOISES)}, got {noise!r}{closest_name(noise, NOISES)}")
     law = NOISES[noise]
     given = [key for key in PARAMETERS if table.has(key)]
     wanted = law.parameters
@@ -252,7 +252,7 @@ def _free_noise(table: Keys, unit: PrivacyUnit) -> Mechanism:
     cells = unit.cells if own else unit.changed_cells
     made = law.from_parameter(given[0], table.measure(given[0]), sensitivity, cells, **options)
     if not made.is_continuous:
-        table.build(given[0], lambda: listable(made, int(made.reach()), MOST_NOISE))
+        table.build(given[0], lambda: listable(made, int(made.tail_radius()), MOST_NOISE))
     return made
 
 
@@ -270,7 +270,7 @@ def _of_table(law: type[Mechanism], table: Keys, key: str, options: Mapping[str,
     """The noise whose table is a CSV file."""
     path = table.path_of(key)
     made = _from_csv(law, path, key, options)
-    listable(made, int(made.reach()), MOST_NOISE)
+    listable(made, int(made.tail_radius()), MOST_NOISE)
     return made
 
 
@@ -319,7 +319,7 @@ def load_perturbation_table(path: str | Path, *, closed: bool = False, local: bo
 
 def _check_rounded(mechanism: postprocessing.Rounded) -> None:
     """ValueError where continuous noise is rounded to more numbers than an audit could list."""
-    inside, reach = mechanism.mechanism, 2.0 * mechanism.noise.reach()
+    inside, reach = mechanism.mechanism, 2.0 * mechanism.noise.tail_radius()
     if isinstance(inside, postprocessing.Clamped) and inside.lower is not None and inside.upper is not None:
         reach = min(reach, inside.upper - inside.lower)
     listable(mechanism, int(reach / (2 * mechanism.base)), MOST_NOISE)

@@ -26,10 +26,10 @@ from adversary._core import (
     arrays_of,
     check_probability,
     check_whole,
+    closest_name,
     dask_address,
     exclusive_lock,
     has_blocks,
-    meant,
     remove_empty,
     save_bytes,
     sweep,
@@ -241,7 +241,7 @@ def run(
     # an extract without counties is one piece
     if question.level not in levels and question.level != RunInput.level:
         rule = f"level must be one of {', '.join(levels)}, got {question.level!r}"
-        raise ValueError(f"{path}: {rule}{meant(question.level, levels)}")
+        raise ValueError(f"{path}: {rule}{closest_name(question.level, levels)}")
     if target.resolve().is_relative_to(path.resolve()):
         raise ValueError(f"{target}: results must not lie inside of {path}, which they are made from")
     if not resume and any(has_blocks(one.parent) for one in target.glob(f"*/**/{MANIFEST}")):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adversary._core import join_words, meant, missing_extra
+from adversary._core import closest_name, join_words, missing_extra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,7 +123,7 @@ def _from_excel(given: bytes, sheet: str | None) -> tuple[pd.DataFrame, Callable
     full = {str(name): one for name, one in sheets.items() if not one.empty}
     if sheet is not None and sheet not in full:
         there = join_words(list(full)) or "none"
-        raise ValueError(f"no sheet {sheet!r} with entries; there are {there}{meant(sheet, full)}")
+        raise ValueError(f"no sheet {sheet!r} with entries; there are {there}{closest_name(sheet, full)}")
     if sheet is None and len(full) > 1:
         raise ValueError(f"has the sheets {join_words(list(full))}: name one, --sheet {next(iter(full))!r}")
     if not full:

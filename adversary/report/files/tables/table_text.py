@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from adversary._core import meant
+from adversary._core import closest_name
 from adversary.adversaries.tables import REPEATS, PublishedTable
 from adversary.privacy import PrivacyUnit
 from adversary.report.files.keys import Key, Keys
@@ -139,7 +139,7 @@ def _divided(text: str) -> tuple[str, list[str]]:
             raise ValueError(f"numbers have a point, as 0.5, and no comma, got {clause!r} after a comma")
         if not _is_noise(clause):
             words = [*_WORDS, *_KEYS]
-            near = meant(clause, words) or meant(clause.split(" ")[0], words)
+            near = closest_name(clause, words) or closest_name(clause.split(" ")[0], words)
             raise ValueError(f"{clause!r} is no noise{near or f': {LINE}, with x between features'}")
     if not clauses:
         raise ValueError(f"must say its noise after a comma, such as rho 0.3, or exact: {LINE}")
@@ -191,7 +191,9 @@ def _pairs(rest: str, noise: str | None, base: Path) -> list[tuple[str, Any]]:
         key = _CASE.get(folded := tokens.pop(0).casefold(), folded)
         if key not in _KEYS:
             takes = f"{noise} noise takes {' or '.join(own)}" if own else f"known are {', '.join(_KEYS)}"
-            raise ValueError(f"{key!r} is no parameter{meant(key, _KEYS) or f': {takes}, each before its number'}")
+            raise ValueError(
+                f"{key!r} is no parameter{closest_name(key, _KEYS) or f': {takes}, each before its number'}"
+            )
         kind = TABLE[key].kind
         if kind == "flag":
             pairs.append((key, True))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adversary._core import DEFAULT_FAILURE, meant
+from adversary._core import DEFAULT_FAILURE, closest_name
 from adversary.adversaries.beliefs import Others, Uniform
 from adversary.adversaries.tables import KNOWS, PublishedTable, TableAdversary
 from adversary.budget import STATISTICS, RiskProfile
@@ -198,7 +198,7 @@ def _knowledge(who: Keys) -> tuple[str, str]:
     if given not in KNOWS:
         raise ValueError(
             f"{who.where('knows')}: must be one of {', '.join(KNOWS)}, or household and a column, such as "
-            f"'household hh_id', got {given!r}{meant(given, KNOWS)}"
+            f"'household hh_id', got {given!r}{closest_name(given, KNOWS)}"
         )
     return given, ""
 

@@ -111,7 +111,7 @@ class Sample:
         others = float(np.sqrt(max(self.answer.spread**2 - self.missed**2, 0.0))) if self.reliable else 0.0
         return self.reliable and self.missed <= max(others, NEGLIGIBLE_MISSED)
 
-    def or_better(self, other: Sample) -> Sample:
+    def better_of(self, other: Sample) -> Sample:
         """The reliable sample; of two, the one with the smaller error; if neither is, the one with the better fit."""
         if self.reliable and other.reliable:
             return other if other.answer.spread < self.answer.spread else self
@@ -124,7 +124,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Reach:
+class FitLimits:
     """Limits of fit that nearly all of the model's own releases satisfy.
 
     Parameters
@@ -137,7 +137,7 @@ class Reach:
     gain: float
 
     @classmethod
-    def of(cls, best: Floats, far: Floats, rare: int) -> Reach:
+    def of(cls, best: Floats, far: Floats, rare: int) -> FitLimits:
         """Limits from the best log likelihood (release,) among draws and far points; `rare` releases violate each."""
         return cls(float(np.sort(best)[rare]), float(np.sort(best - far)[rare] * -1.0))
 
