@@ -344,7 +344,7 @@ class Channel(Mechanism):
         return self.log_likelihood(release, value)
 
     is_continuous = False
-    cdf = sf = sample = privacy_loss = total = scaled = reach = variance = rho = describe = None  # type: ignore[assignment]
+    cdf = sf = sample = privacy_loss = total = scaled = tail_radius = variance = rho = describe = None  # type: ignore[assignment]
 
 
 def all_epsilons(law: JointDistribution, query: Any, mechanism: Mechanism) -> Any:
