@@ -162,8 +162,8 @@ BUGS = {
         "first.dropped * second.dropped + cut", "first.dropped * second.dropped", "census/test_spine_mended.py"
     ),
     "settled leaves are draws of a shared rate": Bug(
-        "drawn = (counts < bounds.high[leaves]) & (above >= 0)",
-        "drawn = above >= 0",
+        "shares_rate = (counts < bounds.high[leaves]) & (sharing_unit >= 0)",
+        "shares_rate = sharing_unit >= 0",
         "census/test_others_unknown.py",
     ),
     "who knows the others forgets their rate": Bug(

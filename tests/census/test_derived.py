@@ -9,7 +9,7 @@ import pytest
 
 import adversary as adv
 from adversary.census.spine import derived, unit_sums
-from adversary.census.spine.unit_sums import Chosen
+from adversary.census.spine.unit_sums import Combination
 from tests.oracles import spine as oracle
 
 spine = adv.spine
@@ -114,10 +114,10 @@ def test_a_place_of_many_blocks_is_as_precise_as_all_of_the_tree_and_the_rest_sa
     assert float(told["sd"]) == pytest.approx(float(squares["sd"]), rel=1e-6)
     solution, ends = found.solutions[0], [int(told["mean"] + k * told["sd"]) for k in (-3.5, 3.5)]
     beyond = float(told["pmf"].where((told["count"] < ends[0]) | (told["count"] > ends[1])).sum())
-    chosen = Chosen.of(tree, tree.index(place), np.ones(len(place)))
+    chosen = Combination.of(tree, tree.index(place), np.ones(len(place)))
     tilts = np.array([-2.0, -1.0, 1.0, 2.0]) * 2.0 / float(told["sd"])
     log = derived._log_generating(tree, solution, chosen, tilts) - tilts * (
-        np.where(tilts > 0, ends[1] + 1, ends[0] - 1) - derived._centre(solution, chosen)
+        np.where(tilts > 0, ends[1] + 1, ends[0] - 1) - derived._rounded_centre(solution, chosen)
     )
     assert 1e-4 < beyond <= np.exp(log[:2]).min() + np.exp(log[2:]).min() < 0.05
 
@@ -151,7 +151,7 @@ def test_frequencies_left_out_are_proven_to_be_nothing(monkeypatch: pytest.Monke
     fast = found.sum(some), found.compare(some[::2], some[1::2]), found.share(some[::2], some)
     used = max(size for size, inverted in sizes if inverted)
     assert used <= unit_sums.ENOUGH < fast[0].sizes["count"] // 2
-    monkeypatch.setattr(derived, "_frequencies", lambda *a, **_: (a[3] // 2 + 1, 0.0))
+    monkeypatch.setattr(derived, "_needed_frequencies", lambda *a, **_: (a[3] // 2 + 1, 0.0))
     monkeypatch.setattr(unit_sums, "DIRECT", np.inf)
     slow = found.sum(some), found.compare(some[::2], some[1::2]), found.share(some[::2], some)
     for one, other in zip(fast, slow, strict=True):
@@ -172,7 +172,7 @@ def test_bounds_on_a_characteristic_function_hold_at_every_frequency() -> None:
     tree, solution = found.tree, found.solutions[0]
     for signs in ([1.0] * 30, [1.0, -1.0] * 15):
         places = tree.index(blocks[:30])
-        chosen = Chosen.of(tree, places, np.array(signs))
+        chosen = Combination.of(tree, places, np.array(signs))
         size = 601
         bound, missed = unit_sums.characteristic_bound(tree, solution, chosen, size)
         omega = 2j * np.pi * np.arange(bound.size) / size

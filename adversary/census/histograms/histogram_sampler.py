@@ -163,7 +163,7 @@ def _problem(tree: Tree, given: Answers, prior: LeafPrior, seat: int, places: An
     from adversary.census.spine.leaf_priors import sharing_units
 
     leaves, shape, size = tree.leaves, given.shape, given.queries[0].rows.size
-    laws = prior.laws(leaves.size * size)
+    laws = prior.distributions(leaves.size * size)
     if laws.pmf is not None:
         raise ValueError(f"prior must be Flat, Poisson, NegativeBinomial or SharedRate, got {prior!r}")
     exact = given.variance == 0.0

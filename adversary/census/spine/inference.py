@@ -1,4 +1,4 @@
-"""Every unit of a tree of counts read at once: its exact posterior, whole or in pieces, and priors learned from it."""
+"""Exact posterior of a tree of counts, whole or in pieces, and empirical Bayes estimates of its prior."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike
 from adversary._core import Floats, Integers, as_array, check_positive, check_whole
 from adversary.census.spine.leaf_priors import LeafPrior, SharedRate, default_prior
 from adversary.census.spine.problem import FAR_NATS, Likelihood, Message, align_labels, check_measurements
-from adversary.census.spine.solution import CHUNK_TAU, TAU, Solution, map_threads, rise_one, solve
+from adversary.census.spine.solution import CHUNK_TAU, TAU, Solution, map_threads, solve, upward_message_of_cell
 from adversary.census.spine.spine_posterior import SpinePosterior
 from adversary.census.spine.tree import Tree
 from adversary.privacy.mechanisms import Mechanism
 
+# Largest count up to which a likelihood is listed, for noise other than discrete Gaussian and geometric.
 LONGEST = 1 << 16
 
 
@@ -28,35 +29,37 @@ def likelihoods(
     bounds: Bounded | None = None,
     whole: bool = True,
 ) -> tuple[list[Likelihood], bool]:
-    """One `Likelihood` per cell, and whether there is one cell only.
+    """One `Likelihood` per cell, and True if the counts have no cell dimension. Arguments as for `posterior`.
 
-    noise : mechanisms by name of a unit or of a level, in place of rho there; a unit's own comes before its level's
-    bounds : least and largest counts, as `posterior` takes them
+    noise : mechanisms by name of a unit or level, in place of rho there; a unit's own replaces its level's
     """
-    chosen = _by_unit(tree, noise or {})
+    mechanisms = _mechanism_by_unit(tree, noise or {})
     released, rho = align_labels(tree, released, rho)
     precision = as_array(rho)
-    if chosen:
+    if mechanisms:
         shape = np.broadcast_shapes(np.shape(released), (len(tree),) + (1,) * (np.ndim(released) - 1))
         precision = precision[:, None] if precision.ndim == 1 and len(shape) == 2 else precision
         precision = np.broadcast_to(precision, shape).copy()
-        for unit, mechanism in chosen.items():
+        for unit, mechanism in mechanisms.items():
             precision[unit] = mechanism.curvature if _is_discrete_gaussian(mechanism) else 1.0
     values, precision, single = check_measurements(tree, released, precision, whole)
     alpha = np.zeros_like(values)
-    others = {}
-    for unit, mechanism in chosen.items():
+    tabulated = {}
+    for unit, mechanism in mechanisms.items():
         if mechanism.laplace_rate and not mechanism.is_continuous:
             alpha[unit], precision[unit] = mechanism.laplace_rate, 0.0
         elif not _is_discrete_gaussian(mechanism):
-            others[unit], precision[unit] = mechanism, 0.0
+            tabulated[unit], precision[unit] = mechanism, 0.0
     low, high = _whole_bounds(tree, (0.0, np.inf) if bounds is None else bounds, values, precision)
     return [
         Likelihood(
             values[:, cell],
             precision[:, cell],
             alpha[:, cell],
-            {unit: _table(str(tree.names[unit]), m, values[unit, cell]) for unit, m in sorted(others.items())},
+            {
+                unit: _log_likelihood_table(str(tree.names[unit]), m, values[unit, cell])
+                for unit, m in sorted(tabulated.items())
+            },
             low[:, cell],
             high[:, cell],
         )
@@ -65,26 +68,26 @@ def likelihoods(
 
 
 def _is_discrete_gaussian(mechanism: Mechanism) -> bool:
-    """True where rho says everything about it, infinite of an exact count."""
+    """True if the mechanism is discrete Gaussian or exact, so that rho describes it completely."""
     return mechanism.is_exact or (mechanism.parabola is not None and not mechanism.is_continuous)
 
 
-def _by_unit(tree: Tree, noise: Mapping[str, Mechanism]) -> dict[int, Mechanism]:
+def _mechanism_by_unit(tree: Tree, noise: Mapping[str, Mechanism]) -> dict[int, Mechanism]:
     levels: dict[int, Mechanism] = {}
     units: dict[int, Mechanism] = {}
     for name, mechanism in noise.items():
         if not isinstance(mechanism, Mechanism):
             raise TypeError(f"noise of {name!r} must be a Mechanism, got {mechanism!r}")
         if name in tree.levels:
-            here: Integers = np.flatnonzero(tree.level == tree.levels.index(name))
-            levels |= dict.fromkeys(here.tolist(), mechanism)
+            units_of_level: Integers = np.flatnonzero(tree.level == tree.levels.index(name))
+            levels |= dict.fromkeys(units_of_level.tolist(), mechanism)
         else:
             units[int(tree.index(name))] = mechanism
     return levels | units
 
 
-def _table(name: str, mechanism: Mechanism, released: float) -> Floats:
-    """Log likelihood of the counts 0, 1, ... as far as they are possible."""
+def _log_likelihood_table(name: str, mechanism: Mechanism, released: float) -> Floats:
+    """Log likelihood of the counts 0, 1, ... up to the largest possible one; ValueError if there are too many."""
     reach = mechanism.tail_radius(FAR_NATS)
     if not np.isfinite(reach) or max(released, 0.0) + reach > LONGEST:
         raise ValueError(
@@ -99,19 +102,19 @@ def _table(name: str, mechanism: Mechanism, released: float) -> Floats:
 
 
 def _whole_bounds(tree: Tree, bounds: Bounded, values: Floats, precision: Floats) -> tuple[Floats, Floats]:
-    """(unit, cell) least and largest whole counts; ValueError naming a unit with none, or an exact count off them."""
+    """(unit, cell) bounds rounded to whole counts; ValueError naming a unit with none, or an exact count outside."""
     columns = [np.asarray(one, float) for one in bounds]
-    given = [np.broadcast_to(one.reshape(len(tree), -1) if one.ndim else one, values.shape) for one in columns]
-    low, high = np.maximum(np.ceil(given[0]), 0.0), np.floor(given[1])
-    off = np.isinf(precision) & ((values < low) | (values > high))
+    stated = [np.broadcast_to(one.reshape(len(tree), -1) if one.ndim else one, values.shape) for one in columns]
+    low, high = np.maximum(np.ceil(stated[0]), 0.0), np.floor(stated[1])
+    outside = np.isinf(precision) & ((values < low) | (values > high))
     for wrong, rule in (
         (~((low <= high) & np.isfinite(low)), "no count of unit {name!r} lies within its bounds"),
-        (off, "the exact count of unit {name!r}, {count:.0f}, lies outside its bounds"),
+        (outside, "the exact count of unit {name!r}, {count:.0f}, lies outside its bounds"),
     ):
         if wrong.any():
             unit, cell = np.argwhere(wrong)[0]
             fault = rule.format(name=str(tree.names[unit]), count=values[unit, cell])
-            raise ValueError(f"{fault}, [{given[0][unit, cell]:g}, {given[1][unit, cell]:g}]")
+            raise ValueError(f"{fault}, [{stated[0][unit, cell]:g}, {stated[1][unit, cell]:g}]")
     return low, high
 
 
@@ -137,9 +140,9 @@ def posterior(
 ) -> SpinePosterior:
     r"""The exact posterior of every count of a tree, by sum-product on tilted windows.
 
-    Leaves have independent priors (given what they share), every other count is the sum of its children's, and units
-    are measured as the noise allows. What is reported is the posterior given that every count lies on its window, and
-    `truncation_bound` proves that the probability of anything else is no larger.
+    Leaves have independent priors (given a shared rate, if any), every other count is the sum of its children's, and
+    any unit may have a noisy measurement. Counts are truncated to windows: the result is the posterior given that every
+    count lies on its window, and `truncation_bound` bounds the probability of the complement.
 
     Parameters
     ----------
@@ -148,17 +151,17 @@ def posterior(
         `xarray.DataArray` labelled over "unit"; NaN where not measured
     rho : the same shape, or one per unit: likelihood exp(-rho (released - x)^2), rho = 1 / (2 variance) of a discrete
         Gaussian; 0: not measured, infinite: exact
-    prior : of the leaves; where not given, `SharedRate()`, for the whole tree where leaves stand beside units with
-        children, and `Flat()` of a tree of one unit
+    prior : of the leaves; default `SharedRate()`, with one rate for the whole tree if some leaves have siblings with
+        children, and `Flat()` for a tree of one unit
     noise : other integer noise by name of level or unit: any `Mechanism` of integers (it replaces rho there)
-    bounds : least and largest counts known without noise, as rho each; (0, infinite) where nothing is. Where they meet
-        the count is exact
-    messages : what subtrees that were cut off say about their tops, leaves of this tree; see `upward_message`
-    outside : what the rest of a larger tree says about this tree's root; see `SpinePosterior.downward_message`
-    tolerance : of the mass dropped; windows are widened up to twice to meet it
-    tau : share of mass that one trim may drop, at first
-    workers : threads; cells are shared out among them
-    cells : labels of the cells, those of `released` where not given
+    bounds : (smallest, largest) counts known without noise, each shaped like rho; 0 and infinite if unknown. A count is
+        exact if the two are equal
+    messages : upward messages of separate subtrees, by name of their tops, which are leaves here; see `upward_message`
+    outside : message of the rest of a larger tree to this tree's root; see `SpinePosterior.downward_message`
+    tolerance : largest truncation bound for status "ok"; windows are widened up to twice to reach it
+    tau : share of mass that one trim of a window may drop in the first attempt
+    workers : number of threads, over cells
+    cells : labels of the cells; default those of `released`
     whole : refuse noisy counts that are not whole; False for estimates, such as `queries.effective_measurements`, whose
         Gaussian likelihood exp(-rho (released - x)^2) is read at whole counts x
 
@@ -168,8 +171,8 @@ def posterior(
 
     >>> from adversary.census.spine import Flat
     >>> tree = Tree.of({"group": None, "a": "group", "b": "group"})
-    >>> found = posterior(tree, [1, 2, -1], [0.25, 0.1, 0.1], Flat())
-    >>> found.mean.round(3).values.tolist()
+    >>> counts = posterior(tree, [1, 2, -1], [0.25, 0.1, 0.1], Flat())
+    >>> counts.mean.round(3).values.tolist()
     [1.756, 1.196, 0.56]
     """
     prior = default_prior(tree, messages or {}) if prior is None else prior
@@ -181,10 +184,12 @@ def posterior(
         raise ValueError(f"cells must name all {count} cells, got {len(cells)}")
     check_positive("tolerance", tolerance)
     check_positive("tau", tau)
-    inside = [{name: _of_cell(m, i, count) for name, m in (messages or {}).items()} for i in range(count)]
-    around = [None if outside is None else _of_cell(outside, i, count) for i in range(count)]
-    one = partial(_solve, tree, prior, tolerance, tau)
-    solutions = map_threads(one, list(zip(like, inside, around, strict=True)), workers)
+    cell_messages = [
+        {name: _message_of_cell(m, i, count) for name, m in (messages or {}).items()} for i in range(count)
+    ]
+    cell_outside = [None if outside is None else _message_of_cell(outside, i, count) for i in range(count)]
+    solve_cell = partial(_solve, tree, prior, tolerance, tau)
+    solutions = map_threads(solve_cell, list(zip(like, cell_messages, cell_outside, strict=True)), workers)
     return SpinePosterior(tree, prior, tuple(solutions), tolerance, single, None if cells is None else tuple(cells))
 
 
@@ -201,18 +206,18 @@ def upward_message(
 ) -> Any:
     """Upward message of a subtree: the likelihood of its top's count, for the tree in which that top is a leaf.
 
-    The first of two passes over a tree in pieces: `upward_message` every piece, give the messages to `posterior` of the
-    tree above, and each piece's `downward_message` of that to `posterior` of the piece. The top's own measurement is
-    left out here and belongs in both.
+    To solve a tree in pieces: compute the `upward_message` of every piece; pass them as `messages` to `posterior` of
+    the tree above the pieces; pass that posterior's `downward_message` for each piece as `outside` to `posterior` of
+    the piece. The top's own measurement is left out of both messages, and is given in both calls of `posterior`.
 
     Parameters
     ----------
     tree : the subtree
     released : (unit,) or (unit, cell) whole noisy counts, as for `posterior`; NaN where not measured
     rho : the same shape, or one per unit: 1 / (2 variance) of the noise; 0: not measured, infinite: exact
-    prior : of the leaves; as in `posterior` where not given
+    prior : of the leaves; default as in `posterior`
     noise : other integer noise by name of level or unit, in place of rho there
-    bounds : least and largest counts known without noise, as in `posterior`
+    bounds : smallest and largest counts known without noise, as in `posterior`
     tau : share of mass that one trim of a window may drop
     whole : refuse noisy counts that are not whole; False for estimates, as in `posterior`
 
@@ -222,7 +227,7 @@ def upward_message(
     """
     prior = default_prior(tree, {}) if prior is None else prior
     like, single = likelihoods(tree, released, rho, noise, bounds, whole)
-    messages = tuple(rise_one(tree, one, prior, tau) for one in like)
+    messages = tuple(upward_message_of_cell(tree, one, prior, tau) for one in like)
     return messages[0] if single else messages
 
 
@@ -236,15 +241,15 @@ def fit_rate_prior(
 ) -> SharedRate:
     """Empirical Bayes: fit the weights of a shared rate's prior to the release, by the EM algorithm.
 
-    Each round replaces the weights by their average posterior weights, over the units within which a rate is shared and
-    over cells; where all counts are settled there is no draw of a rate, and nothing to average.
+    Each step replaces the weights by the posterior weights, averaged over cells and over the units within which a rate
+    is shared. Units all of whose leaves have exact counts do not enter.
 
     Parameters
     ----------
     tree : the spine
     released : (unit,) or (unit, cell) whole noisy counts, as for `posterior`
     rho : the same shape, or one per unit: 1 / (2 variance) of the noise
-    prior : where EM starts; `SharedRate()` unless given
+    prior : start of EM; default `SharedRate()`
     rounds : number of EM steps, >= 0
     options : further arguments of `posterior`
 
@@ -260,7 +265,7 @@ def fit_rate_prior(
     return prior
 
 
-def _of_cell(message: Message | Sequence[Message], cell: int, cells: int) -> Message:
+def _message_of_cell(message: Message | Sequence[Message], cell: int, cells: int) -> Message:
     if isinstance(message, Message):
         if cells != 1:
             raise ValueError(f"messages must be one for each of the {cells} cells")

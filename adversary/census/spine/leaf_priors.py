@@ -1,9 +1,8 @@
-r"""What a reader believes about the counts of the smallest units before seeing anything: priors of the leaves.
+r"""Priors of the leaves: an adversary's beliefs about the counts of the smallest units before the release.
 
-The prior decides the answer where the noise is large. An improper uniform law on every leaf says a lot about sums, n
-leaves put weight s^(n - 1) on a total s; one wrong common mean does the same. A rate that is shared within a block
-group, and unknown, keeps what leaves teach one another and leaves the sums to the measurements: `SharedRate`, the
-default.
+The prior decides the answer where the noise is large. An improper uniform prior on every leaf is informative about
+sums: n leaves give a total s weight s^(n - 1). So is one common mean, if it is wrong. `SharedRate`, the default, has an
+unknown mean that is shared within a block group: leaves inform one another, and the measurements decide the sums.
 """
 
 from __future__ import annotations
@@ -21,12 +20,15 @@ from adversary._core import Floats, Integers, check_non_negative, check_positive
 from adversary.adversaries.beliefs import Others
 from adversary.census.spine.tree import Tree
 
-# Grid of the default prior's rate, people per leaf.
+# Means of the default prior, people per leaf: from nearly empty leaves to those of 40, a factor of 2.6 apart.
 MEANS = np.geomspace(0.003, 40.0, 11)
 
 
-class LeafLaws(NamedTuple):
-    """Laws of so many leaves as arrays: prior(x + 1) / prior(x) = (slope x + start) / (x + 1), base = log prior(0)."""
+class LeafDistributions(NamedTuple):
+    """Prior pmfs of leaves as arrays, each (leaf,): prior(x + 1) / prior(x) = (slope x + start) / (x + 1).
+
+    `base` = log prior(0). With `pmf`, (count,), that list is the prior of every leaf instead.
+    """
 
     slope: Floats
     start: Floats
@@ -35,14 +37,14 @@ class LeafLaws(NamedTuple):
 
 
 class LeafPrior(ABC):
-    """Law of the counts of the leaves, independent of one another given what they share."""
+    """Prior of the counts of the leaves, independent given a shared rate, if there is one."""
 
     @abstractmethod
-    def laws(self, leaves: int) -> LeafLaws:
-        """The laws of so many leaves."""
+    def distributions(self, leaves: int) -> LeafDistributions:
+        """Prior pmfs of `leaves` leaves."""
 
     def part(self, leaves: Integers) -> LeafPrior:
-        """The prior of some of the leaves, given by their numbers among the leaves."""
+        """Prior of some of the leaves, given by their positions in `tree.leaves`."""
         return self
 
 
@@ -54,11 +56,11 @@ def _per_leaf(name: str, values: Floats, leaves: int) -> Floats:
 
 @dataclass(frozen=True)
 class Flat(LeafPrior):
-    """Every count 0, 1, 2, ... equally likely, improper: weight 1 per count."""
+    """Improper uniform prior: weight 1 for every count 0, 1, 2, ..."""
 
-    def laws(self, leaves: int) -> LeafLaws:
+    def distributions(self, leaves: int) -> LeafDistributions:
         ones = np.ones(leaves)
-        return LeafLaws(ones, ones, np.zeros(leaves))
+        return LeafDistributions(ones, ones, np.zeros(leaves))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +77,9 @@ class Poisson(LeafPrior):
     def __post_init__(self) -> None:
         object.__setattr__(self, "mean", check_positive("mean", self.mean))
 
-    def laws(self, leaves: int) -> LeafLaws:
+    def distributions(self, leaves: int) -> LeafDistributions:
         mean = _per_leaf("mean", np.asarray(self.mean), leaves)
-        return LeafLaws(np.zeros(leaves), mean, -mean)
+        return LeafDistributions(np.zeros(leaves), mean, -mean)
 
     def part(self, leaves: Integers) -> Poisson:
         mean = np.asarray(self.mean)
@@ -102,10 +104,10 @@ class NegativeBinomial(LeafPrior):
         object.__setattr__(self, "shape", check_positive("shape", self.shape))
         object.__setattr__(self, "mean", check_positive("mean", self.mean))
 
-    def laws(self, leaves: int) -> LeafLaws:
+    def distributions(self, leaves: int) -> LeafDistributions:
         shape, mean = (_per_leaf(name, np.asarray(getattr(self, name)), leaves) for name in ("shape", "mean"))
         slope = mean / (shape + mean)
-        return LeafLaws(slope, slope * shape, -shape * np.log1p(mean / shape))
+        return LeafDistributions(slope, slope * shape, -shape * np.log1p(mean / shape))
 
     def part(self, leaves: Integers) -> NegativeBinomial:
         shape, mean = np.asarray(self.shape), np.asarray(self.mean)
@@ -114,12 +116,12 @@ class NegativeBinomial(LeafPrior):
 
 @dataclass(frozen=True, eq=False)
 class Pmf(LeafPrior):
-    """Any law, the same for every leaf.
+    """Any discrete distribution on 0, 1, 2, ..., the same for every leaf.
 
     Parameters
     ----------
-    law : a pmf over 0, 1, 2, ..., or a frozen discrete `scipy.stats` or PreliZ law, which is followed where its mass
-        is; one whose mass lies on more than 65,536 counts is refused by a ValueError
+    law : (count,) pmf over 0, 1, 2, ..., or a frozen discrete `scipy.stats` or PreliZ distribution, listed over the
+        counts that have nearly all of its mass; ValueError if these are more than 65,536
     """
 
     law: Any
@@ -130,30 +132,30 @@ class Pmf(LeafPrior):
         pmf = np.concatenate([np.zeros(first), np.exp(log_p)])
         object.__setattr__(self, "pmf", pmf)
 
-    def laws(self, leaves: int) -> LeafLaws:
+    def distributions(self, leaves: int) -> LeafDistributions:
         ones = np.ones(leaves)
-        return LeafLaws(ones, ones, np.zeros(leaves), self.pmf)
+        return LeafDistributions(ones, ones, np.zeros(leaves), self.pmf)
 
 
 @dataclass(frozen=True, eq=False)
 class SharedRate(LeafPrior):
-    r"""An unknown mean, one of a grid, shared by the leaves of each parent; integrated exactly.
+    r"""Mixture prior: an unknown mean from a grid, shared by the leaves of each parent and summed over exactly.
 
-    Given the mean mu_j, leaves are negative binomial of one shape (or Poisson). Such laws differ by a factor
-    exp(eta_j x) k_j only, so that the total X of n leaves carries the mixture:
+    Given the mean mu_j, leaves are negative binomial of a fixed shape (or Poisson). For different means, their pmfs
+    differ by a factor exp(eta_j x) k_j only, so the mixture is a function of the total X of the n leaves:
 
     .. math:: H(X) = \sum_j w_j k_j^n e^{\eta_j X}
 
     with eta = log(mu / (a + mu)), k = (a / (a + mu))^a (Poisson: eta = log mu, k = exp(-mu)).
 
-    A leaf whose count is settled without noise is no draw of the shared mean: its own count is exact, or exact counts
-    and bounds leave it one value. So blocks that have exactly nobody for want of a facility do not speak against one
-    that has a facility. A settled leaf has a mean of its own, from the same grid.
+    A leaf whose count is determined without noise (its own count is exact, or exact counts and bounds allow one value)
+    does not share the mean; it has a mean of its own, from the same grid. So blocks that have exactly nobody, because
+    they have no facility, do not lower the estimate for a block that has one.
 
     Parameters
     ----------
     means : (rate,) grid of means, people per leaf, > 0
-    weights : (rate,) prior weights, made to sum to one; equal where not given
+    weights : (rate,) prior weights, normalised to sum to 1; default equal
     shape : a > 0, or None for Poisson leaves
     within : "parent": every parent of leaves has its own rate; "tree": one rate for all; or the name of a level: one
         rate in each of its units
@@ -176,19 +178,23 @@ class SharedRate(LeafPrior):
         object.__setattr__(self, "means", means)
         object.__setattr__(self, "weights", weights / weights.sum())
 
-    def laws(self, leaves: int) -> LeafLaws:
+    def distributions(self, leaves: int) -> LeafDistributions:
         ones, zeros = np.ones(leaves), np.zeros(leaves)
-        return LeafLaws(zeros, ones, zeros) if self.shape is None else LeafLaws(ones, self.shape * ones, zeros)
+        return (
+            LeafDistributions(zeros, ones, zeros)
+            if self.shape is None
+            else LeafDistributions(ones, self.shape * ones, zeros)
+        )
 
     @property
     def eta(self) -> Floats:
-        """(rate,) natural parameters."""
+        """(rate,) natural parameters, per person."""
         means = np.asarray(self.means)
         return np.log(means) if self.shape is None else -np.log1p(self.shape / means)
 
     @property
     def log_norm(self) -> Floats:
-        """(rate,) log k_j: log probability of an empty leaf."""
+        """(rate,) log k_j, the log probability of an empty leaf."""
         means = np.asarray(self.means)
         return -means if self.shape is None else -self.shape * np.log1p(means / self.shape)
 
@@ -203,24 +209,27 @@ class SharedRate(LeafPrior):
         return np.asarray(logsumexp(log_p + np.multiply.outer(self.eta, counts), axis=0))
 
     def log_mass_alone(self, counts: Floats) -> Floats:
-        """(leaf,) log probability of counts of leaves each of which has a rate of its own."""
+        """(leaf,) log prior probability of counts of leaves that each have a mean of their own."""
         shape = 1.0 if self.shape is None else self.shape
         ways = gammaln(counts + shape) - gammaln(shape) if self.shape is not None else 0.0
         return np.asarray(self._log_mixture(counts) + ways - gammaln(counts + 1.0))
 
     def log_ratio_alone(self, counts: Floats) -> Floats:
-        """(leaf,) log p(x - 1) / p(x) of counts x >= 1 of such leaves."""
-        one = self.laws(1)
+        """(leaf,) log p(x - 1) / p(x) at counts x >= 1, for leaves that each have a mean of their own."""
+        one = self.distributions(1)
         step = np.log(counts / (one.slope * (counts - 1.0) + one.start))
         return self._log_mixture(counts - 1.0) - self._log_mixture(counts) + step
 
     def weighted(self, weights: ArrayLike) -> SharedRate:
-        """This grid with other weights."""
+        """Prior with the same grid and other weights."""
         return SharedRate(self.means, weights, self.shape, self.within)
 
 
 def sharing_units(tree: Tree, prior: SharedRate, messages: Mapping[str, Any]) -> Integers:
-    """(leaf,) unit in which the rate of each leaf is shared; -1 of a leaf that a message stands for."""
+    """(leaf,) index of the unit within which each leaf shares its rate; -1 for a leaf replaced by a message.
+
+    ValueError if the prior's `within` does not fit the tree.
+    """
     own = tree.children == 0
     own[[tree.index(name) for name in messages]] = False
     if own[0]:
@@ -256,9 +265,9 @@ def sharing_units(tree: Tree, prior: SharedRate, messages: Mapping[str, Any]) ->
 
 
 def default_prior(tree: Tree, messages: Mapping[str, Any]) -> LeafPrior:
-    """A rate shared below every parent; by all leaves, where some stand beside units with children.
+    """Default prior: `SharedRate` within parents, or within the tree if some leaves have siblings with children.
 
-    A tree of one unit has nobody to share with: any mean would decide its answer, so its law is flat.
+    `Flat` for a tree of one unit: it has no other leaves from which to estimate a mean, so any mean would decide.
     """
     if len(tree) == 1:
         return Flat()

@@ -1,8 +1,8 @@
-"""What is known about a tree of counts: measurements and leaf priors, checked and laid out for the compiled code.
+"""Inputs of one inference: measurements and leaf priors, checked and laid out as arrays for the compiled code.
 
-Exact totals and bounds are carried through the tree first: every unit gets the smallest and largest count that any
-solution of them allows, so that a subtree under an exact zero is all zeros before any inference, and totals that no
-counts satisfy are named. A leaf that has one count left is settled.
+Exact totals and bounds are propagated through the tree first. Every unit gets the smallest and largest count that they
+allow: a subtree under an exact zero is all zeros before any inference, and an error names totals that no counts
+satisfy. A leaf with one possible count is called settled.
 """
 
 from __future__ import annotations
@@ -15,23 +15,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import Floats, as_array, refuse_rounded
-from adversary.census.spine.leaf_priors import LeafLaws, LeafPrior, SharedRate, sharing_units
+from adversary.census.spine.leaf_priors import LeafDistributions, LeafPrior, SharedRate, sharing_units
 from adversary.census.spine.tree import Tree, in_order
 
 if TYPE_CHECKING:
     from adversary.census.spine.compiled import Layout
 
 VARIANCES = (1e-12, 1e10)
-"""Least and largest variance of a measurement: beyond, it is one of an exact count, or as good as none."""
+"""Smallest and largest variance of a measurement: below, a count is as good as exact; above, as good as unmeasured."""
+
+# Stands for "no upper limit": larger than any count. `compiled.layout` has the same number.
 UNBOUNDED = 1 << 61
 
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """What a subtree says about the count of its top, as a table: in(x) without the top's own measurement.
+    """Likelihood of the count of a subtree's top, from all information below it, as a table.
 
-    in(lowest + k) = values[k] exp(tilt (lowest + k) + log_scale); `truncation_bound` bounds what is left out of
-    `values`, as a share of their sum. A message from outside has the same form, its top's measurement left out too.
+    The likelihood of count lowest + k is values[k] exp(tilt (lowest + k) + log_scale), without the top's own
+    measurement. `truncation_bound` bounds the mass that `values` lack, as a share of their sum. A downward message,
+    from all information outside the subtree, has the same form and leaves out the top's own measurement too.
     """
 
     lowest: int
@@ -41,15 +44,20 @@ class Message:
     truncation_bound: float = 0.0
     bounds: tuple[float, float] = (0.0, np.inf)
     """Smallest and largest count that exact totals allow."""
-    around: tuple[int, Floats, Floats, float] | None = None
-    """Of a message from outside, for membership: the same on a wider window up to a constant, as its lowest count,
-    values, bounds on what they lack, and a bound on all values beyond.
+    on_wide_window: tuple[int, Floats, Floats, float] | None = None
+    """Of a downward message, for membership: the same on a wider window, up to a constant, as (lowest count, values,
+    bounds on their errors, bound on all values outside the window).
     """
 
 
 class Likelihood(NamedTuple):
-    """One cell: noisy counts (NaN: none), discrete Gaussian rho (inf: exact), geometric alpha, tables of others, and
-    least and largest counts known without noise.
+    """Measurements of one cell, each (unit,).
+
+    released : noisy counts, NaN if not measured
+    rho : discrete Gaussian, 1 / (2 variance); infinite: exact, 0: none
+    alpha : two-sided geometric, decay per person in nats; 0: none
+    tables : log likelihood of the counts 0, 1, ... by index of unit, for other noise
+    low, high : smallest and largest count known without noise
     """
 
     released: Floats
@@ -61,7 +69,7 @@ class Likelihood(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """(unit,) smallest and largest counts: of all information; of everything outside the unit only; of a leaf alone."""
+    """(unit,) smallest and largest counts: by all information, by all outside the unit, by a leaf's own prior."""
 
     low: Floats
     high: Floats
@@ -114,11 +122,10 @@ def align_labels(tree: Tree, released: Any, rho: ArrayLike) -> tuple[Any, Any]:
 
 
 def check_measurements(tree: Tree, released: Any, rho: ArrayLike, whole: bool = True) -> tuple[Floats, Floats, bool]:
-    """(unit, cell) noisy counts and rho, and whether there is one cell only; ValueError naming the unit.
+    """Checked (unit, cell) noisy counts and rho, and True if the counts have no cells; ValueError names the unit.
 
-    rho must be 0 where nothing was measured, infinite where the count is exact, and otherwise of a variance within
-    `VARIANCES`; counts must be whole where they were measured (if not `whole`, where exact), and not negative where
-    they are exact.
+    rho must be 0 (not measured), infinite (exact), or that of a variance within `VARIANCES`. Measured counts must be
+    whole (exact ones only, with `whole` False), and exact counts non-negative.
     """
     counts, rho = align_labels(tree, released, rho)
     if whole:
@@ -148,30 +155,31 @@ def check_measurements(tree: Tree, released: Any, rho: ArrayLike, whole: bool = 
     return np.where(measured, values, np.nan), precision, single
 
 
-def _refuse(tree: Tree, wrong: Any, values: Floats, what: str, rule: str) -> None:
+def _refuse(tree: Tree, wrong: Any, values: Floats, name: str, rule: str) -> None:
     if wrong.any():
         unit, cell = (int(i[0]) for i in np.nonzero(wrong))
-        raise ValueError(f"{what} of unit {str(tree.names[unit])!r} {rule}, got {values[unit, cell]}")
+        raise ValueError(f"{name} of unit {str(tree.names[unit])!r} {rule}, got {values[unit, cell]}")
 
 
 def feasible(
     tree: Tree, least: Floats, most: Floats, low: Floats, high: Floats, limits: tuple[float, float] = (0.0, np.inf)
 ) -> Limits:
-    """Counts that exact totals and bounds leave possible, from the limits of the leaves; ValueError where none are.
+    """Smallest and largest count of every unit under exact totals and bounds; ValueError if no counts satisfy them.
 
-    Up: a unit's limits are the sums of its children's, within its own. Down: what a child can have is what its parent
-    can have without the others; `limits` is what the root can have.
+    Upward pass: a unit's limits are the sums of its children's, within its own. Downward pass: a child's limits are its
+    parent's minus those of its siblings.
 
-    least, most : known of each unit without noise, one and the same where its count is exact
-    low, high : of leaves, what their laws allow
+    least, most : (unit,) limits known without noise, equal for an exact count
+    low, high : (unit,) limits of the leaves by their priors
+    limits : limits of the root by what lies outside the tree
     """
     own_low, own_high = low, high
     low, high, n = low.copy(), high.copy(), len(tree)
-    total_low, total_high, endless = np.zeros(n), np.zeros(n), np.zeros(n)
+    total_low, total_high, unbounded = np.zeros(n), np.zeros(n), np.zeros(n)
     for level in reversed(tree.generations):
         inner = tree.children[level] > 0
         low[level] = np.where(inner, total_low[level], low[level])
-        high[level] = np.where(inner, np.where(endless[level] > 0, np.inf, total_high[level]), high[level])
+        high[level] = np.where(inner, np.where(unbounded[level] > 0, np.inf, total_high[level]), high[level])
         wrong = (most[level] < low[level]) | (least[level] > high[level])
         if wrong.any():
             unit = level.start + int(np.flatnonzero(wrong)[0])
@@ -185,15 +193,15 @@ def feasible(
             parent = tree.parent[level]
             total_low += np.bincount(parent, low[level], n)
             total_high += np.bincount(parent, np.where(np.isinf(high[level]), 0.0, high[level]), n)
-            endless += np.bincount(parent, np.isinf(high[level]), n)
+            unbounded += np.bincount(parent, np.isinf(high[level]), n)
     outer_low, outer_high = np.zeros(n), np.full(n, np.inf)
     outer_low[0], outer_high[0] = limits
     for level in tree.generations[1:]:
         parent = tree.parent[level]
         limit = np.maximum(least, outer_low)[parent], np.minimum(most, outer_high)[parent]
         others_high = total_high[parent] - np.where(np.isinf(high[level]), 0.0, high[level])
-        others_endless = endless[parent] - np.isinf(high[level])
-        outer_low[level] = np.where(others_endless > 0, 0.0, np.maximum(limit[0] - others_high, 0.0))
+        others_unbounded = unbounded[parent] - np.isinf(high[level])
+        outer_low[level] = np.where(others_unbounded > 0, 0.0, np.maximum(limit[0] - others_high, 0.0))
         outer_high[level] = limit[1] - (total_low[parent] - low[level])
     low, high = np.maximum(low, outer_low), np.minimum(high, outer_high)
     return Limits(low, high, outer_low, outer_high, own_low, own_high)
@@ -202,15 +210,15 @@ def feasible(
 def layout(
     tree: Tree, like: Likelihood, prior: LeafPrior, messages: Mapping[str, Message], outside: Message | None
 ) -> tuple[Layout, Limits]:
-    """One cell as arrays for the compiled code, with what exact totals leave possible."""
+    """Arrays of one cell for the compiled code, and the limits that exact totals and bounds imply."""
     from adversary.census.spine.compiled import RATE, UNIT, Layout
 
     n, leaves = len(tree), tree.leaves
-    laws = prior.laws(leaves.size)
+    distributions = prior.distributions(leaves.size)
     low, high = np.zeros(n), np.full(n, np.inf)
-    held = np.zeros(0) if laws.pmf is None else np.flatnonzero(laws.pmf)
-    if held.size:
-        low[leaves], high[leaves] = held[0], held[-1]
+    supported = np.zeros(0) if distributions.pmf is None else np.flatnonzero(distributions.pmf)
+    if supported.size:
+        low[leaves], high[leaves] = supported[0], supported[-1]
     for name, message in messages.items():
         unit = int(tree.index(name))
         if tree.children[unit]:
@@ -224,36 +232,39 @@ def layout(
     bounds = feasible(tree, least, most, low, high, (0.0, np.inf) if outside is None else outside.bounds)
     sharing, settled = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     if isinstance(prior, SharedRate):
-        above, counts = sharing_units(tree, prior, messages), bounds.low[leaves]
-        drawn = (counts < bounds.high[leaves]) & (above >= 0)
-        np.add.at(sharing, above[drawn], 1)
-        others = ~drawn & (above >= 0)
-        np.add.at(settled, above[others], counts[others].astype(np.int64))
-        alone = prior.log_mass_alone(np.where(drawn, 0.0, counts))
-        rise, start = np.where(drawn, laws.slope, 1.0), np.where(drawn, laws.start, 1.0)
-        laws = LeafLaws(rise, start, np.where(drawn, laws.base, alone))
+        sharing_unit, counts = sharing_units(tree, prior, messages), bounds.low[leaves]
+        shares_rate = (counts < bounds.high[leaves]) & (sharing_unit >= 0)
+        np.add.at(sharing, sharing_unit[shares_rate], 1)
+        not_sharing = ~shares_rate & (sharing_unit >= 0)
+        np.add.at(settled, sharing_unit[not_sharing], counts[not_sharing].astype(np.int64))
+        log_mass_alone = prior.log_mass_alone(np.where(shares_rate, 0.0, counts))
+        leaf_slope, start = (
+            np.where(shares_rate, distributions.slope, 1.0),
+            np.where(shares_rate, distributions.start, 1.0),
+        )
+        distributions = LeafDistributions(leaf_slope, start, np.where(shares_rate, distributions.base, log_mass_alone))
     slope, start, base = np.ones(n), np.ones(n), np.zeros(n)
-    slope[leaves], start[leaves], base[leaves] = laws.slope, laws.start, laws.base
+    slope[leaves], start[leaves], base[leaves] = distributions.slope, distributions.start, distributions.base
     pieces, place = [np.zeros(0)], 0
     given_first, given_size, given_low = (np.zeros(n, dtype=np.int64) for _ in range(3))
     given_tilt, given_dropped = np.zeros(n), np.zeros(n)
 
-    def give(units: Any, values: Floats, lowest: int, log_scale: float = 0.0) -> None:
+    def add_leaf_message(units: Any, values: Floats, lowest: int, log_scale: float = 0.0) -> None:
         nonlocal place
         given_first[units], given_size[units], given_low[units] = place, values.size, lowest
         base[units] = log_scale + np.log(values.sum())
         pieces.append(values / values.sum())
         place += values.size
 
-    if held.size:
-        give(leaves, np.asarray(laws.pmf)[held[0] : held[-1] + 1], int(held[0]))
+    if supported.size:
+        add_leaf_message(leaves, np.asarray(distributions.pmf)[supported[0] : supported[-1] + 1], int(supported[0]))
     for unit, table in like.tables.items():
         if tree.children[unit] == 0 and given_size[unit] == 0:
             k = np.arange(table.size)
-            give(unit, np.exp(_log_prior(laws, int(np.searchsorted(leaves, unit)), k)), 0)
+            add_leaf_message(unit, np.exp(_log_prior(distributions, int(np.searchsorted(leaves, unit)), k)), 0)
     for name, message in messages.items():
         unit = int(tree.index(name))
-        give(unit, message.values, message.lowest, message.log_scale)
+        add_leaf_message(unit, message.values, message.lowest, message.log_scale)
         given_tilt[unit], given_dropped[unit] = message.tilt, message.truncation_bound
     table_first, table_size = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     place = 0
@@ -298,19 +309,19 @@ def layout(
     return Layout(units, rates, np.concatenate(pieces), table, top_tilt), bounds
 
 
-# A count whose likelihood is below exp(-760) of the largest is taken to be impossible: doubles end there.
+# Nats below the maximum at which a count is taken to be impossible: exp(-745) is the smallest positive double.
 FAR_NATS = 760.0
 
 
-def within_reach(tree: Tree, like: Likelihood, made: Layout, bounds: Limits) -> Layout | None:
-    """The layout with limits of counts that are not measured, of leaves and where a rate is shared: what lies above and
-    beside leaves them.
+def within_reach(tree: Tree, like: Likelihood, cell_layout: Layout, bounds: Limits) -> Layout | None:
+    """Layout with plausible limits on unmeasured counts of leaves and of units within which a rate is shared.
 
-    The law of such a total falls no faster than its largest rate, whatever the tilt, and that of a leaf by its tilt
-    alone: without limits a bound holds at counts only that the measurements of other units exclude, and the walk over
-    a leaf takes millions of steps. None where there is no such unit, or no count is left.
+    The limits follow from the measurements of other units, each taken to be within `FAR_NATS` of its noise. Without
+    them the distribution of such a total decays no faster than its largest rate, and that of a leaf by its tilt alone:
+    truncation bounds would be dominated by counts that other measurements exclude, and tracing a leaf would take
+    millions of steps. None if there is no such unit, or if no count is left.
     """
-    units = made.units
+    units = cell_layout.units
     leaf = (tree.children == 0) & (units["given_size"] == 0)
     open_ended = ((units["sharing"] > 0) | leaf) & (units["rho"] == 0) & (units["alpha"] == 0)
     open_ended &= units["table_size"] == 0
@@ -319,9 +330,9 @@ def within_reach(tree: Tree, like: Likelihood, made: Layout, bounds: Limits) -> 
         return None
     low, high, n = bounds.low.copy(), bounds.high.copy(), len(tree)
     noisy = (like.rho > 0) & np.isfinite(like.rho)
-    reach = np.sqrt(FAR_NATS / np.where(noisy, like.rho, 1.0))
-    low = np.where(noisy, np.maximum(low, np.ceil(like.released - reach)), low)
-    high = np.where(noisy, np.minimum(high, np.floor(like.released + reach)), high)
+    radius = np.sqrt(FAR_NATS / np.where(noisy, like.rho, 1.0))
+    low = np.where(noisy, np.maximum(low, np.ceil(like.released - radius)), low)
+    high = np.where(noisy, np.minimum(high, np.floor(like.released + radius)), high)
     total_low, total_high = np.zeros(n), np.zeros(n)
     for level in reversed(tree.generations):
         inner = tree.children[level] > 0
@@ -332,10 +343,10 @@ def within_reach(tree: Tree, like: Likelihood, made: Layout, bounds: Limits) -> 
             total_high += np.bincount(tree.parent[level], high[level], n)
     for level in tree.generations[1:]:
         parent = tree.parent[level]
-        # infinite without all of its children's
+        # inf - inf is NaN: siblings of an unlimited child count as unlimited
         with np.errstate(invalid="ignore"):
-            beside = np.nan_to_num(total_high[parent] - high[level], nan=np.inf, posinf=np.inf)
-        least, most = low[parent] - beside, high[parent] - (total_low[parent] - low[level])
+            siblings_high = np.nan_to_num(total_high[parent] - high[level], nan=np.inf, posinf=np.inf)
+        least, most = low[parent] - siblings_high, high[parent] - (total_low[parent] - low[level])
         low[level], high[level] = np.maximum(low[level], least), np.minimum(high[level], most)
     open_ended &= np.isfinite(high)
     if (low > high).any() or not open_ended.any():
@@ -345,19 +356,19 @@ def within_reach(tree: Tree, like: Likelihood, made: Layout, bounds: Limits) -> 
         np.where(open_ended, limit, units[name]) for name, limit in (("low", low), ("high", high))
     )
     units["near"] = open_ended
-    return made._replace(units=units)
+    return cell_layout._replace(units=units)
 
 
-def check_proper(tree: Tree, made: Layout, outside: Message | None) -> None:
-    """ValueError naming a leaf that nothing measures and whose prior is improper."""
+def check_proper(tree: Tree, cell_layout: Layout, outside: Message | None) -> None:
+    """ValueError naming a leaf whose posterior is improper: flat prior, and no measurement of it or an ancestor."""
     if outside is not None:
         return
-    units = made.units
-    free = (units["rho"] == 0) & (units["alpha"] == 0) & (units["table_size"] == 0) & (units["high"] >= UNBOUNDED)
-    free &= units["sharing"] == 0
-    open_above = free.copy()
+    units = cell_layout.units
+    unbounded = (units["rho"] == 0) & (units["alpha"] == 0) & (units["table_size"] == 0) & (units["high"] >= UNBOUNDED)
+    unbounded &= units["sharing"] == 0
+    open_above = unbounded.copy()
     for v in range(1, len(tree)):
-        open_above[v] = free[v] and open_above[tree.parent[v]]
+        open_above[v] = unbounded[v] and open_above[tree.parent[v]]
     improper = open_above & (tree.children == 0) & (units["given_size"] == 0) & (units["slope"] >= 1.0)
     if improper.any():
         name = str(tree.names[int(np.flatnonzero(improper)[0])])
@@ -367,16 +378,16 @@ def check_proper(tree: Tree, made: Layout, outside: Message | None) -> None:
         )
 
 
-def with_count_of_leaf(made: Layout, unit: int, count: int) -> Layout:
-    """This layout with one leaf known to have a count, and not measured."""
-    units = made.units.copy()
-    units[unit]["given_first"], units[unit]["given_size"], units[unit]["given_low"] = made.given.size, 1, count
+def with_count_of_leaf(cell_layout: Layout, unit: int, count: int) -> Layout:
+    """Layout in which one leaf has a known count and no measurement."""
+    units = cell_layout.units.copy()
+    units[unit]["given_first"], units[unit]["given_size"], units[unit]["given_low"] = cell_layout.given.size, 1, count
     for name in ("given_tilt", "given_dropped", "released", "rho", "alpha", "table_size"):
         units[unit][name] = 0
     units[unit]["low"] = units[unit]["high"] = count
-    return made._replace(units=units, given=np.append(made.given, 1.0))
+    return cell_layout._replace(units=units, given=np.append(cell_layout.given, 1.0))
 
 
-def _log_prior(laws: Any, leaf: int, k: Any) -> Floats:
-    steps = np.log((laws.slope[leaf] * k[:-1] + laws.start[leaf]) / (k[:-1] + 1.0))
-    return np.asarray(laws.base[leaf] + np.concatenate([[0.0], np.cumsum(steps)]))
+def _log_prior(distributions: Any, leaf: int, k: Any) -> Floats:
+    steps = np.log((distributions.slope[leaf] * k[:-1] + distributions.start[leaf]) / (k[:-1] + 1.0))
+    return np.asarray(distributions.base[leaf] + np.concatenate([[0.0], np.cumsum(steps)]))

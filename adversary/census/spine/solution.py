@@ -1,4 +1,4 @@
-"""One cell of a tree solved: tilts, messages and ledger, tried again on wider windows where too much was left out."""
+"""Solution of one cell of a tree: tilts, messages, and the bound on truncated mass, recomputed until it is small."""
 
 from __future__ import annotations
 
@@ -15,29 +15,37 @@ from adversary.census.spine.problem import Likelihood, Limits, Message, check_pr
 from adversary.census.spine.squares import two_passes
 from adversary.census.spine.tree import Tree
 
-# Share of mass that a trim may drop, at first.
+# Share of mass that one trim of a window may drop in the first attempt: far below the tolerance, as factors of other
+# units amplify it (see `_finer_trims`).
 TAU = 1e-22
 
-# The same where a message is made before the tilt in which it will be read is known.
+# The same for a message of a piece: the tilt in which the rest of the tree uses it is not known yet.
 CHUNK_TAU = 1e-34
+
+# Attempts with ever finer trims.
 TRIES = 3
 ROUGH = 1e-12
-"""Mass that a subtree's message may lack before other limits, and then finer trims, are tried."""
+"""Share of mass that a subtree's message may lack before other limits, and then finer trims, are tried."""
 
-# Largest proven error of anything that is given as a number.
+# Largest proven error of a reported number; results with a larger one are "unresolved".
 TRUSTED = 1e-6
 
-# In place of an infinite ledger.
+# Replaces an infinite truncation bound, so that quotients of bounds are finite.
 ENDLESS = 1e300
 
-# Standard deviations beyond which a noisy count is not explained by noise: it happens with probability 1e-197.
+# Standard deviations beyond which noise does not explain a noisy count: the probability is 1e-197.
 NO_NOISE = 30.0
 NOTHING = np.zeros(0)
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """One cell: what the compiled code was given, and the messages it found."""
+    """Solution of one cell: inputs of the compiled code, and its messages.
+
+    `mean`, `variance` and `mass` are (unit,): posterior moments in people, and the sum of the product of the upward and
+    the downward message (`outer`). `theta` is (unit,) tilts in nats per person, `truncation_bound` bounds the
+    probability of counts off the windows.
+    """
 
     layout: Any
     bounds: Limits
@@ -53,16 +61,16 @@ class Solution:
     sweeps: int
     outside: Message | None
     within: str | None
-    """Where a rate is shared, if one is."""
-    lodged: Integers
-    """Only children that hold the measurements of their parents: see `with_sole_children`."""
+    """`SharedRate.within`, or None for other priors."""
+    sole_children: Integers
+    """Only children to which their parents' measurements were moved: see `move_to_sole_children`."""
     memo: dict[str, Any] = field(default_factory=dict)
-    """What was worked out from it before."""
+    """Results computed from this solution before."""
     unlimited: Any = None
-    """Of a solution with limits of `within_reach`: a function that solves without them."""
+    """For a solution with limits from `within_reach`: a function that solves without them; otherwise None."""
 
     def without_limits(self) -> Solution | None:
-        """The solution without these limits; None where it has none, or the other is not resolved."""
+        """Solution without the limits from `within_reach`; None if there are none, or if it is not resolved."""
         if self.unlimited is not None and "unlimited" not in self.memo:
             try:
                 self.memo["unlimited"] = self.unlimited()
@@ -73,28 +81,28 @@ class Solution:
 
     @property
     def resolved(self) -> bool:
-        """True where so little was left out that moments and probabilities are given."""
+        """True if the truncation bound is small enough to report moments and probabilities."""
         return self.truncation_bound <= TRUSTED
 
-    def telling(self, unit: int) -> Solution:
-        """This solution with what was measured above a unit above it, if some of it was moved to the unit or below.
+    def with_measurements_above(self, unit: int) -> Solution:
+        """Solution with the measurements that `move_to_sole_children` moved to a unit returned to the ancestors.
 
-        What was moved further up stays where it is: there the tilts are those of units without a measurement. The
-        unit's own becomes that of a unit below a measurement, for whoever goes on below without it.
+        The downward message of the unit then contains them, as a piece below the unit needs. Measurements that were
+        moved between units further up stay: the product over these units is the same.
         """
-        if unit not in self.lodged:
+        if unit not in self.sole_children:
             return self
-        units, chain = self.layout.units.copy(), [unit]
-        while units["children"][chain[-1]] and units["first"][chain[-1]] in self.lodged:
-            chain.append(int(units["first"][chain[-1]]))
-        for child in chain[::-1]:
+        units, moved_along = self.layout.units.copy(), [unit]
+        while units["children"][moved_along[-1]] and units["first"][moved_along[-1]] in self.sole_children:
+            moved_along.append(int(units["first"][moved_along[-1]]))
+        for child in moved_along[::-1]:
             for name in ("released", "rho"):
                 units[name][units["parent"][child]], units[name][child] = units[name][child], 0.0
-        above, theta = units[units["parent"][unit]], self.theta.copy()
-        theta[units["parent"][unit]] += 2.0 * above["rho"] * np.nan_to_num(self.mean[unit] - above["released"])
-        made = self.layout._replace(units=units)
-        outer = told_from_above(made, theta, self.tau, self.messages, self.outside)
-        return replace(self, layout=made, theta=theta, outer=outer, memo={})
+        parent, theta = units[units["parent"][unit]], self.theta.copy()
+        theta[units["parent"][unit]] += 2.0 * parent["rho"] * np.nan_to_num(self.mean[unit] - parent["released"])
+        cell_layout = self.layout._replace(units=units)
+        outer = downward_messages(cell_layout, theta, self.tau, self.messages, self.outside)
+        return replace(self, layout=cell_layout, theta=theta, outer=outer, memo={})
 
 
 def solve(
@@ -106,54 +114,62 @@ def solve(
     tolerance: float,
     tau: float = TAU,
 ) -> Solution:
-    """Messages up and down, with smaller trims until the ledger is within the tolerance, three times at most.
+    """Solve one cell: upward and downward pass, with finer trims until the truncation bound is within the tolerance.
 
-    Where leaves or units that share a rate are not measured, their counts are limited to what the measurements of
-    others leave possible, unless some measurement is then not explained by noise. What an adversary knows against all
-    measurements is answered `unlimited`. Tilts that keep all shared rates are one try more.
+    At most `TRIES` attempts, and one more with tilts that preserve all shared rates. Counts of unmeasured leaves, and
+    of units within which a rate is shared, are limited to those that are plausible given other measurements, unless
+    some measurement is then not explained by noise. `Solution.unlimited` solves without these limits, for adversaries
+    whose knowledge contradicts the measurements.
     """
-    here, lodged = with_sole_children(tree, like, messages)
-    made, bounds = layout(tree, here, prior, messages, outside)
-    check_proper(tree, made, outside)
-    near = None if messages else within_reach(tree, here, made, bounds)
-    some = partial(_solve_layout, tree, like, prior, bounds, lodged, messages, outside, tolerance, tau)
-    unlimited = partial(some, made)
-    if near is not None:
-        solved = some(near)
-        if solved and solved.truncation_bound <= tolerance and _farthest(tree, like, solved.mean)[1] <= NO_NOISE:
-            return replace(solved, unlimited=unlimited)
-    solved = unlimited()
-    assert solved is not None
-    return solved
+    moved, sole_children = move_to_sole_children(tree, like, messages)
+    cell_layout, bounds = layout(tree, moved, prior, messages, outside)
+    check_proper(tree, cell_layout, outside)
+    limited = None if messages else within_reach(tree, moved, cell_layout, bounds)
+    solve_layout = partial(_solve_layout, tree, like, prior, bounds, sole_children, messages, outside, tolerance, tau)
+    unlimited = partial(solve_layout, cell_layout)
+    if limited is not None:
+        solution = solve_layout(limited)
+        if (
+            solution
+            and solution.truncation_bound <= tolerance
+            and _worst_outlier(tree, like, solution.mean)[1] <= NO_NOISE
+        ):
+            return replace(solution, unlimited=unlimited)
+    solution = unlimited()
+    assert solution is not None
+    return solution
 
 
 def _solve_layout(
-    tree: Tree, like: Likelihood, prior: LeafPrior, bounds: Limits, lodged: Integers, messages: Mapping[str, Message],
-    outside: Message | None, tolerance: float, tau: float, made: Any,
+    tree: Tree, like: Likelihood, prior: LeafPrior, bounds: Limits, sole_children: Integers,
+    messages: Mapping[str, Message], outside: Message | None, tolerance: float, tau: float, cell_layout: Any,
 ) -> Solution | None:  # fmt: skip
-    """The solution of one layout; None where its counts are limited, and nothing is possible."""
+    """Solution of one layout; None if its counts are limited and no counts are possible within the limits."""
     from adversary._core import call
-    from adversary.census.spine.compiled import saddle, upward
+    from adversary.census.spine.compiled import find_tilts, upward
 
-    theta, sweeps = call(saddle, made, False)
-    tentative, blend = bool(made.units["near"].any()), bool(made.units["sharing"].any())
+    theta, sweeps = call(find_tilts, cell_layout, False)
+    is_limited, can_keep_all_rates = bool(cell_layout.units["near"].any()), bool(cell_layout.units["sharing"].any())
     attempt, tries = 0, TRIES
     while True:
-        upward_messages, scale, wide = call(upward, made, theta, tau, False)
-        if wide >= 0 and tentative:
+        upward_messages, scale, oversized = call(upward, cell_layout, theta, tau, False)
+        if oversized >= 0 and is_limited:
             return None
-        _check_wide(tree, wide)
-        outer, (mean, variance, mass), dropped = downwards(made, theta, tau, upward_messages, outside)
+        _refuse_unit(tree, oversized)
+        outer, (mean, variance, mass), dropped = downward_pass(cell_layout, theta, tau, upward_messages, outside)
         attempt += 1
         if dropped <= tolerance or attempt == tries:
             break
-        if blend and not dropped < 1.0:
-            theta, sweeps = call(saddle, made, True)
-            tries, blend = tries + 1, False  # a try of tilts is none of trims
+        if can_keep_all_rates and not dropped < 1.0:
+            theta, sweeps = call(find_tilts, cell_layout, True)
+            tries, can_keep_all_rates = tries + 1, False  # not counted as an attempt with finer trims
             continue
-        made, blend = _finer_trims(tree, made, upward_messages.windows["dropped"], dropped, tolerance, tau), False
+        cell_layout, can_keep_all_rates = (
+            _finer_trims(tree, cell_layout, upward_messages.windows["dropped"], dropped, tolerance, tau),
+            False,
+        )
     possible = bool(np.isfinite(scale) and (mass > 0).all())
-    if not possible and tentative:
+    if not possible and is_limited:
         return None
     if not possible and outside is None and not messages:
         unit = str(tree.names[int(np.flatnonzero(~(mass > 0))[0])]) if np.isfinite(scale) else str(tree.names[0])
@@ -163,14 +179,14 @@ def _solve_layout(
             "windows of counts that were tried miss them"
         )
     within = prior.within if isinstance(prior, SharedRate) else None
-    # on the windows of messages that were made without what they now meet
+    # windows of messages from pieces were laid without this tree's information, and may miss all possible counts
     if not possible:
         dropped = np.inf
     if not dropped <= TRUSTED:
         scale, mean, variance = np.nan, np.full_like(mean, np.nan), np.full_like(mean, np.nan)
     evidence = float(scale) if outside is None else np.nan
     return Solution(
-        made,
+        cell_layout,
         bounds,
         theta,
         upward_messages,
@@ -184,42 +200,44 @@ def _solve_layout(
         sweeps,
         outside,
         within,
-        lodged,
+        sole_children,
     )
 
 
-def _finer_trims(tree: Tree, made: Any, lost: Floats, dropped: float, tolerance: float, tau: float) -> Any:
-    """The layout with finer trims for a next try: finest where most of a unit's ledger comes from its own factor.
+def _finer_trims(
+    tree: Tree, cell_layout: Any, dropped_below: Floats, dropped: float, tolerance: float, tau: float
+) -> Any:
+    """Layout with finer trims for the next attempt, finest below units whose factor amplifies the truncation bound.
 
-    A unit whose own measurement says little about what lies far off has a ledger many times that of its parts together;
-    so much less may then be trimmed in all that lies in it, and in nothing else. Where no unit stands out, all trims
-    are finer.
+    Multiplying by a unit's factor can make its bound many times the sum of its children's; trims within that unit, and
+    only there, are then finer by the same ratio. If no unit stands out, all trims are finer.
 
-    lost : (unit,) ledger of every message; dropped : that of all together
+    dropped_below : (unit,) truncation bound of every message
+    dropped : truncation bound of the whole tree
     """
-    lost, dropped = (np.minimum(np.nan_to_num(one, nan=ENDLESS), ENDLESS) for one in (lost, dropped))
-    parts = np.bincount(tree.parent[1:], lost[1:], len(tree))
+    dropped_below, dropped = (np.minimum(np.nan_to_num(one, nan=ENDLESS), ENDLESS) for one in (dropped_below, dropped))
+    parts = np.bincount(tree.parent[1:], dropped_below[1:], len(tree))
     with np.errstate(over="ignore"):
-        growth = np.maximum(np.where(tree.children > 0, lost, 0.0) / (parts + tau), 1.0)
-        growth[0] *= max(1.0, dropped / max(lost[0], tau))
-        for here in tree.generations[1:]:
-            growth[here] *= growth[tree.parent[here]]
-        trim = np.minimum(1.0, 1e-2 * tolerance / (len(tree) * tau * growth))
+        amplification = np.maximum(np.where(tree.children > 0, dropped_below, 0.0) / (parts + tau), 1.0)
+        amplification[0] *= max(1.0, dropped / max(dropped_below[0], tau))
+        for level in tree.generations[1:]:
+            amplification[level] *= amplification[tree.parent[level]]
+        trim = np.minimum(1.0, 1e-2 * tolerance / (len(tree) * tau * amplification))
     if trim.min() == 1.0:
         trim = np.full(len(tree), min(1e-4, 1e-2 * tolerance / dropped))
-    units = made.units.copy()
+    units = cell_layout.units.copy()
     units["trim"] *= trim
-    return made._replace(units=units)
+    return cell_layout._replace(units=units)
 
 
-def downwards(
-    made: Any, theta: Floats, tau: float, messages: Any, outside: Message | None
+def downward_pass(
+    cell_layout: Any, theta: Floats, tau: float, messages: Any, outside: Message | None
 ) -> tuple[Floats, tuple[Floats, Floats, Floats], float]:
-    """Messages to units, their (mean, variance, mass), and the bound on what all windows leave out."""
+    """Downward messages, posterior (mean, variance, mass) of every unit, and the bound on the truncated mass."""
     from adversary._core import call
     from adversary.census.spine.compiled import posterior_moments
 
-    outer = told_from_above(made, theta, tau, messages, outside)
+    outer = downward_messages(cell_layout, theta, tau, messages, outside)
     moments = call(posterior_moments, messages, outer)
     dropped, mass = float(messages.windows["dropped"][0]), float(moments[2][0])
     if outside is not None:
@@ -227,8 +245,8 @@ def downwards(
     return outer, moments, dropped
 
 
-def told_from_above(made: Any, theta: Floats, tau: float, messages: Any, outside: Message | None) -> Floats:
-    """Numbers laid out as those of the messages from below: what everything else says about every unit."""
+def downward_messages(cell_layout: Any, theta: Floats, tau: float, messages: Any, outside: Message | None) -> Floats:
+    """Downward message of every unit, as one array laid out like the values of the upward messages."""
     from adversary._core import call
     from adversary.census.spine.compiled import downward
 
@@ -240,31 +258,32 @@ def told_from_above(made: Any, theta: Floats, tau: float, messages: Any, outside
         begin, stop = max(0, -first), min(values.size, outside.values.size - first)
         values[begin : max(begin, stop)] = outside.values[first + begin : max(first + begin, first + stop)]
     outer[root["place"] : root["place"] + root["size"]] = values
-    call(downward, made, theta, tau, messages, outer, False)
+    call(downward, cell_layout, theta, tau, messages, outer, False)
     return outer
 
 
 def _refuse_contradiction(tree: Tree, like: Likelihood) -> None:
-    """ValueError naming the noisy count that is farthest from its estimate out of all, where that is no noise."""
+    """ValueError naming the noisy count farthest from its least squares estimate, if noise does not explain it."""
     mean, _ = two_passes(tree, np.where(like.rho > 0, like.released, 0.0)[:, None], like.rho[:, None])
-    v, away = _farthest(tree, like, np.maximum(mean[:, 0], 0.0))
-    if away > NO_NOISE:
+    v, deviations = _worst_outlier(tree, like, np.maximum(mean[:, 0], 0.0))
+    if deviations > NO_NOISE:
         raise ValueError(
             f"the noisy counts contradict each other: that of unit {str(tree.names[v])!r}, {like.released[v]:.0f}, is "
-            f"{away:.3g} standard deviations of its noise away from what all of them say, {max(mean[v, 0], 0.0):.4g}"
+            f"{deviations:.3g} standard deviations of its noise away from the estimate from all of them, "
+            f"{max(mean[v, 0], 0.0):.4g}"
         )
 
 
-def _farthest(tree: Tree, like: Likelihood, mean: Floats) -> tuple[int, float]:
-    """The unit whose noisy count is farthest from a mean, and how many standard deviations of its noise."""
+def _worst_outlier(tree: Tree, like: Likelihood, mean: Floats) -> tuple[int, float]:
+    """Unit whose noisy count is farthest from a mean, and the distance in standard deviations of its noise."""
     finite = (like.rho > 0) & np.isfinite(like.rho)
-    away = np.nan_to_num(np.abs(like.released - mean)) * np.sqrt(2.0 * np.where(finite, like.rho, 0.0))
-    v = int(np.argmax(away))
-    return v, float(away[v])
+    deviations = np.nan_to_num(np.abs(like.released - mean)) * np.sqrt(2.0 * np.where(finite, like.rho, 0.0))
+    v = int(np.argmax(deviations))
+    return v, float(deviations[v])
 
 
-def _check_wide(tree: Tree, unit: int) -> None:
-    """ValueError naming a unit whose children have too many counts."""
+def _refuse_unit(tree: Tree, unit: int) -> None:
+    """ValueError naming a unit whose children have too many possible counts; nothing for -1."""
     if unit >= 0:
         raise ValueError(
             f"the {tree.children[unit]:,} children of unit {str(tree.names[unit])!r} leave too many counts possible: "
@@ -273,65 +292,68 @@ def _check_wide(tree: Tree, unit: int) -> None:
         )
 
 
-def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Message:
-    """A subtree's message, without the measurement of its top.
+def upward_message_of_cell(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Message:
+    """Upward message of a subtree in one cell, without the measurement of its top.
 
-    Where too much is left out the next try is the first of these not yet made: with limits of counts as `solve` has
-    them, with tilts that keep all shared rates, with finer trims.
+    If the truncation bound is too large, further attempts follow in this order: with the limits of `within_reach`, with
+    tilts that preserve all shared rates, with finer trims.
     """
     from adversary._core import call
-    from adversary.census.spine.compiled import domains, saddle, upward
+    from adversary.census.spine.compiled import find_tilts, lowest_tilts, upward
 
     if tree.children[0] == 0:
         raise ValueError(f"unit {str(tree.names[0])!r} has no children: there is no message to make")
-    like, _ = with_sole_children(tree, like, {}, 1)
-    made, bounds = layout(tree, like, prior, {}, None)
-    if made.units["sharing"][0]:
+    like, _ = move_to_sole_children(tree, like, {}, 1)
+    cell_layout, bounds = layout(tree, like, prior, {}, None)
+    if cell_layout.units["sharing"][0]:
         raise ValueError(f"a rate is shared within {str(tree.names[0])!r}: its top must lie above what shares a rate")
-    least = float(call(domains, made)[0])
-    made = made._replace(top_tilt=max(0.0, least + 1.0) if np.isfinite(least) and least >= 0.0 else 0.0)
-    layer, blend = made, False
+    least = float(call(lowest_tilts, cell_layout)[0])
+    cell_layout = cell_layout._replace(top_tilt=max(0.0, least + 1.0) if np.isfinite(least) and least >= 0.0 else 0.0)
+    attempt_layout, keep_all_rates = cell_layout, False
     for attempt in range(TRIES + 1):
-        theta, _ = call(saddle, layer, blend)
-        upward_messages, scale, wide = call(upward, layer, theta, tau, True)
-        top = upward_messages.windows[0]
-        if wide < 0 and top["dropped"] <= ROUGH:
+        theta, _ = call(find_tilts, attempt_layout, keep_all_rates)
+        upward_messages, scale, oversized = call(upward, attempt_layout, theta, tau, True)
+        top_window = upward_messages.windows[0]
+        if oversized < 0 and top_window["dropped"] <= ROUGH:
             break
-        near = within_reach(tree, like, made, bounds) if attempt == 0 else None
-        if near is not None:
-            layer = near
-        elif not blend and not top["dropped"] < 1.0 and made.units["sharing"].any():
-            blend = True
-        elif wide < 0:
-            layer = _finer_trims(tree, layer, upward_messages.windows["dropped"], float(top["dropped"]), ROUGH, tau)
-    _check_wide(tree, wide)
+        limited = within_reach(tree, like, cell_layout, bounds) if attempt == 0 else None
+        if limited is not None:
+            attempt_layout = limited
+        elif not keep_all_rates and not top_window["dropped"] < 1.0 and cell_layout.units["sharing"].any():
+            keep_all_rates = True
+        elif oversized < 0:
+            attempt_layout = _finer_trims(
+                tree, attempt_layout, upward_messages.windows["dropped"], float(top_window["dropped"]), ROUGH, tau
+            )
+    _refuse_unit(tree, oversized)
     within = (float(bounds.low[0]), float(bounds.high[0]))
-    values = upward_messages.data[top["place"] : top["place"] + top["size"]].copy()
-    return Message(int(top["low"]), values, float(theta[0]), float(scale), float(top["dropped"]), within)
+    values = upward_messages.data[top_window["place"] : top_window["place"] + top_window["size"]].copy()
+    return Message(int(top_window["low"]), values, float(theta[0]), float(scale), float(top_window["dropped"]), within)
 
 
-def with_sole_children(
+def move_to_sole_children(
     tree: Tree, like: Likelihood, messages: Mapping[str, Message], first: int = 0
 ) -> tuple[Likelihood, Integers]:
-    """The likelihood with the noisy counts of units moved to their only children where these have none; these children.
+    """Likelihood with the noisy count of each unit moved to its only child, if that has none, and these children.
 
-    Their counts are the same, so no answer changes. But a rate shared in such a child is then tilted by what was
-    measured: without it no tilt but that above is allowed there, in which most of the mixture may lie off the windows.
-    And what the message of a piece lacks may lie anywhere: only what is measured there limits its weight.
+    Parent and only child have the same count, so no answer changes. The move helps for two reasons. A unit with a
+    shared rate needs a measurement of its own to have a tilt of its own; in the tilt of its parent, most of the mixture
+    may lie off the windows. And the mass that the message of a piece lacks may lie at any count: only a measurement at
+    the piece's top bounds its weight.
 
-    first : the first unit whose noisy count may move
+    first : index of the first unit whose noisy count may move
     """
-    released, rho, lodged = like.released.copy(), like.rho.copy(), []
-    holds = tree.children > 0
-    holds[tree.index(list(messages))] = True
-    for child in np.flatnonzero(holds & (rho == 0) & (like.alpha == 0)):
+    released, rho, sole_children = like.released.copy(), like.rho.copy(), []
+    may_hold = tree.children > 0
+    may_hold[tree.index(list(messages))] = True
+    for child in np.flatnonzero(may_hold & (rho == 0) & (like.alpha == 0)):
         unit = tree.parent[child]
         if unit >= first and tree.children[unit] == 1 and 0 < rho[unit] < np.inf and child not in like.tables:
             released[child], rho[child], rho[unit] = released[unit], rho[unit], 0.0
-            lodged.append(child)
-    return like._replace(released=released, rho=rho), np.array(lodged, dtype=np.int64)
+            sole_children.append(child)
+    return like._replace(released=released, rho=rho), np.array(sole_children, dtype=np.int64)
 
 
 def map_threads(function: Any, items: Sequence[Any], workers: int) -> list[Any]:
-    """The function of every item, by so many threads."""
+    """List of `function(item)` for every item, computed by `workers` threads."""
     return in_threads(function, items, int(check_whole("workers", workers, minimum=1)))

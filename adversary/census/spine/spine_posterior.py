@@ -1,4 +1,4 @@
-"""The exact posterior of every unit of a tree of counts, with labels, and what it says about one more in each leaf."""
+"""Exact posterior of every unit of a tree of counts, with labels: counts, their sums, and membership in each leaf."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from adversary._core import Floats, as_array, check_probability, check_whole, logit, posterior_ratio
-from adversary.census.spine.derived import difference_law, share_law, sum_law
+from adversary.census.spine.derived import difference_distribution, share_distribution, sum_distribution
 from adversary.census.spine.leaf_priors import LeafPrior, SharedRate
-from adversary.census.spine.membership import STATUS, log_bayes_factors, message_around
+from adversary.census.spine.membership import STATUS, extended_downward_message, log_bayes_factors
 from adversary.census.spine.others_unknown import tail_probability, unknown_others
 from adversary.census.spine.problem import Message
 from adversary.census.spine.solution import Solution, map_threads
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SpinePosterior:
-    """The posterior of every unit of a tree, for one cell or several.
+    """Posterior of every unit of a tree, for one cell or several. Made by `posterior`.
 
     Quantities are `xarray` objects over "unit" (geocodes, with their `level`), and over "cell" if the released counts
-    were.
+    have cells.
     """
 
     tree: Tree
@@ -57,7 +57,7 @@ class SpinePosterior:
             return xr.DataArray(values[:, 0], {k: v for k, v in self._coords.items() if k != "cell"}, ("unit",))
         return xr.DataArray(values, self._coords, ("unit", "cell"))
 
-    def _of_cells(self, name: str) -> Any:
+    def _per_cell(self, name: str) -> Any:
         values = np.array([getattr(solution, name) for solution in self.solutions])
         return values[0].item() if self.single else values
 
@@ -73,17 +73,17 @@ class SpinePosterior:
 
     @property
     def log_evidence(self) -> Any:
-        """Log of the sum of everything, noise normalisers left out; NaN for a piece of a larger tree."""
-        return self._of_cells("log_evidence")
+        """Log marginal likelihood, without the normalising constants of the noise; NaN for a piece of a larger tree."""
+        return self._per_cell("log_evidence")
 
     @property
     def truncation_bound(self) -> Any:
-        """Bound on the probability that some count lies off its window, which bounds the error of every pmf at once."""
-        return self._of_cells("truncation_bound")
+        """Bound on the probability that some count lies off its window; it bounds the error of every pmf."""
+        return self._per_cell("truncation_bound")
 
     @property
     def status(self) -> Any:
-        """ "ok", "loose" where more than the tolerance may have been dropped, "unresolved" above 1e-6: no numbers."""
+        """ "ok", "loose" if the truncation bound exceeds the tolerance, "unresolved" above 1e-6: numbers are NaN."""
         within = np.array([s.truncation_bound for s in self.solutions]) <= self.tolerance
         resolved = [s.resolved for s in self.solutions]
         status = np.where(resolved, np.where(within, "ok", "loose"), "unresolved")
@@ -102,10 +102,10 @@ class SpinePosterior:
         return xr.DataArray(p, {"count": counts}, ("count",), attrs={"unit": name})
 
     def hdi(self, prob: float = 0.9) -> xr.Dataset:
-        """Highest posterior density sets: the most probable counts that together have at least `prob`.
+        """Highest posterior density sets: the most probable counts with total probability at least `prob`.
 
-        `lower` and `upper` are their ends, `gaps` the number of counts between the ends that are not in them, and
-        `mass` their probability, which is more than `prob` as counts are whole.
+        Returns a Dataset of `lower` and `upper`, the ends; `mass`, the probability, which exceeds `prob` because counts
+        are whole; and `gaps`, the number of counts between the ends that are not in the set.
         """
         import xarray as xr
 
@@ -117,7 +117,10 @@ class SpinePosterior:
                           attrs={"prob": prob})  # fmt: skip
 
     def covers(self, counts: ArrayLike, prob: float = 0.9) -> xr.DataArray:
-        """True where the highest posterior density sets hold given counts, (unit,) or (unit, cell), or by name."""
+        """True where the highest posterior density set contains the given count.
+
+        counts : (unit,) or (unit, cell) in the tree's order, or by unit name
+        """
         counts = as_array(in_order(self.tree.names, counts, "counts"))
         given = np.broadcast_to(counts.T, (len(self.solutions), len(self.tree)))
         whole = [check_whole("counts", row) for row in given]
@@ -133,31 +136,33 @@ class SpinePosterior:
         return call(highest_density, solution.messages, solution.outer, p, counts)
 
     def membership(self, prior: ArrayLike = 0.5, known: Any = None, *, reruns: int = 8, workers: int = 1) -> xr.Dataset:
-        """The adversary's posterior about one more person in a leaf, for every leaf.
+        """Adversary's posterior that one more person is in a leaf, for every leaf.
 
-        Without `known` the reader has the leaf's law, given everything else, for the number of others: covered by the
-        guarantee. With it, the reader is certain of that number, and mistaken where the release contradicts it; under a
-        `SharedRate` the known are draws of the rate, as all others are.
+        Without `known`, the adversary does not know the number of other people in the leaf and uses its distribution
+        given everything else; the privacy guarantee covers this adversary. With `known`, the adversary is certain of
+        that number, possibly wrongly; under a `SharedRate` the known people are draws of the rate, as all others are.
 
         Parameters
         ----------
         prior : probability that the person is there; a number, (leaf,) or (leaf, cell) in the order of `tree.leaves`,
             or by name: a mapping, or labelled over "unit"
-        known : None, or how many others the reader knows to be there, whole; as prior, NaN where they are not known
-        reruns : work at most per cell where tilts and windows are laid anew, in passes over the whole tree, or tenths
-            of a second where one takes less; a leaf most often takes its parent's part of it only, and shares it
+        known : number of other people the adversary knows to be in the leaf, whole; shaped like prior, NaN where
+            unknown; None: unknown in every leaf
+        reruns : limit of work per cell to recompute tilts and windows around known counts, in passes over the whole
+            tree (or 0.1 seconds, if a pass takes less). Most leaves need only the part below their parent, once for
+            all siblings with the same known count
 
         Returns
         -------
         Dataset over the leaves: `log_bayes_factor`, `log_odds`, `posterior`, `ratio` of posterior to prior, `error`
-        (proven bound on the error of log_bayes_factor, rounding apart), `tail` (posterior probability of counts as far
-        off as `known`, which is returned too; small where the reader is mistaken, NaN where nothing is known) and
-        `status`: see `STATUS`.
+        (proven bound on the error of log_bayes_factor, without rounding), `known`, `tail` (the smaller of the
+        posterior probabilities of at most known + 1 and at least `known` people: small if the adversary is mistaken;
+        NaN if unknown) and `status`: see `STATUS`
 
         >>> tree = Tree.of({"group": None, "a": "group", "b": "group"})
         >>> from adversary.census.spine import Flat, posterior
-        >>> found = posterior(tree, [1, 2, -1], [0.25, 0.1, 0.1], Flat())
-        >>> found.membership(0.5)["log_bayes_factor"].round(4).values.tolist()  # log(1 - P(count = 0))
+        >>> counts = posterior(tree, [1, 2, -1], [0.25, 0.1, 0.1], Flat())
+        >>> counts.membership(0.5)["log_bayes_factor"].round(4).values.tolist()  # log(1 - P(count = 0))
         [-0.344, -0.8659]
         """
         import xarray as xr
@@ -169,10 +174,10 @@ class SpinePosterior:
         check_whole("known", others[~np.isnan(others)], minimum=0)
         p = check_probability("prior", prior)
 
-        def one(task: tuple[Solution, Floats]) -> tuple[Any, ...]:
-            return self._one_cell(*task, reruns)
+        def membership_of(task: tuple[Solution, Floats]) -> tuple[Any, ...]:
+            return self._membership_of_cell(*task, reruns)
 
-        parts = map_threads(one, list(zip(self.solutions, others, strict=True)), workers)
+        parts = map_threads(membership_of, list(zip(self.solutions, others, strict=True)), workers)
         factor, error, status, tail = (np.stack([f[i] for f in parts], axis=-1) for i in range(4))
         p = np.broadcast_to(p[:, None] if p.ndim == 1 else p, factor.shape)
         with np.errstate(invalid="ignore"):
@@ -197,7 +202,7 @@ class SpinePosterior:
         return xr.Dataset(variables, coords if self.cells is None else coords | {"cell": list(self.cells)})
 
     def sum(self, units: str | Iterable[str], cell: int = 0, prob: float = 0.9) -> xr.Dataset:
-        """Posterior of the count of several disjoint units together, such as a place that is no unit of the spine.
+        """Posterior of the total count of several disjoint units, such as a place that is not a unit of the spine.
 
         Parameters
         ----------
@@ -208,7 +213,7 @@ class SpinePosterior:
         Returns
         -------
         Dataset of `pmf` over "count", `mean`, `sd` and the equal-tailed `lower` and `upper` in people, and `error`: a
-        bound on the total variation distance to the law on windows without end (rounding of 1e-13 with it)
+        bound on the total variation distance to the untruncated posterior, including rounding errors of 1e-13
 
         Raises
         ------
@@ -216,14 +221,14 @@ class SpinePosterior:
 
         >>> from adversary.census.spine import Flat, Tree, posterior
         >>> tree = Tree.of({"g": None, "a": "g", "b": "g", "c": "g"})
-        >>> found = posterior(tree, [4, 2, -1, 3], 0.2, Flat()).sum(["a", "c"])
-        >>> found["mean"].round(4).item(), bool(found["error"] < 1e-12)
+        >>> total = posterior(tree, [4, 2, -1, 3], 0.2, Flat()).sum(["a", "c"])
+        >>> total["mean"].round(4).item(), bool(total["error"] < 1e-12)
         (4.1335, True)
         """
-        return sum_law(self.tree, self.solutions[cell], units, prob)
+        return sum_distribution(self.tree, self.solutions[cell], units, prob)
 
     def compare(self, a: str | Iterable[str], b: str | Iterable[str], cell: int = 0, prob: float = 0.9) -> xr.Dataset:
-        """Posterior of the difference between two places: units, or sums of units, that are disjoint.
+        """Posterior of the difference between two disjoint units, or sums of units.
 
         Parameters
         ----------
@@ -234,8 +239,8 @@ class SpinePosterior:
         Returns
         -------
         Dataset of `pmf` over "difference" (a minus b), its `mean` and `sd` and the equal-tailed `lower` and `upper` in
-        people, the probabilities `greater` (a > b), `equal` and `less`, and `error`, as of `sum`: a bound on the error
-        of each probability
+        people, the probabilities `greater` (a > b), `equal` and `less`, and `error`: a bound on the error of each
+        probability
 
         Raises
         ------
@@ -246,12 +251,12 @@ class SpinePosterior:
         >>> posterior(tree, [4, 2, -1, 3], 0.2, Flat()).compare("a", "b")["greater"].round(4).item()
         0.693
         """
-        return difference_law(self.tree, self.solutions[cell], a, b, prob)
+        return difference_distribution(self.tree, self.solutions[cell], a, b, prob)
 
     def share(
         self, units: str | Iterable[str], of: str | Iterable[str], cell: int = 0, prob: float = 0.9
     ) -> xr.Dataset:
-        """Posterior of the share of some units in others that hold them.
+        """Posterior of the share of some units in the total of units that contain them.
 
         Parameters
         ----------
@@ -262,10 +267,11 @@ class SpinePosterior:
 
         Returns
         -------
-        Dataset of `mean`, `sd`, `lower` and `upper` of the share given that anybody is there, `empty`: the probability
-        that nobody is, and `error` as of `sum`; `joint` over "count" (of the units) and "rest" (of the others) where
-        that table is not too large. The attribute `interval` says of which law `lower` and `upper` are: equal-tailed
-        of the posterior, or, where a law of both sums would take too long, of the beta law with this mean and sd
+        Dataset of `mean`, `sd`, `lower` and `upper` of the share given a positive total; `empty`, the probability that
+        the total is 0; `error`, a bound on the error of each probability; and, unless the table is too large, `joint`,
+        probabilities over "count" (of the units) and "rest" (total minus count). `lower` and `upper` are equal-tailed
+        of the posterior or, if the joint distribution would take too long, of the beta distribution with this mean and
+        sd; the attribute `interval` states which
 
         Raises
         ------
@@ -276,28 +282,37 @@ class SpinePosterior:
         >>> posterior(tree, [4, 2, -1, 3], 0.2, Flat()).share("a", of="g")["mean"].round(4).item()
         0.3606
         """
-        return share_law(self.tree, self.solutions[cell], units, of, prob)
+        return share_distribution(self.tree, self.solutions[cell], units, of, prob)
 
     def downward_message(self, name: str, cell: int | None = None, known: bool = True) -> Any:
-        """Message of everything outside a unit about its count: for the posterior of the subtree below it.
+        """Downward message of a unit: the likelihood of its count given everything outside it.
 
-        A `Message` for one cell; for several, one per cell unless a cell is named. It is followed on wider windows for
-        adversaries who are `known` to be certain of others, or have a listed law of them; that takes as long as all
-        else, and code that others do not need is compiled.
+        For `posterior` of the subtree below the unit, as `outside`.
+
+        Parameters
+        ----------
+        name : name of the unit
+        cell : number of the cell; None: all cells
+        known : also compute the message on a wider window, for later `membership` with `known` counts or a `Pmf` prior;
+            doubles the time, and compiles code on first use
+
+        Returns
+        -------
+        Message, or a tuple of one per cell
         """
         v = int(self.tree.index(name))
         if cell is None and not self.single:
             return tuple(self.downward_message(name, i, known) for i in range(len(self.solutions)))
-        solution = self.solutions[cell or 0].telling(v)
+        solution = self.solutions[cell or 0].with_measurements_above(v)
         window = solution.messages.windows[v]
         values = solution.outer[window["place"] : window["place"] + window["size"]]
         tilt = float(solution.theta[self.tree.parent[v]]) if v else solution.layout.top_tilt
         limits = (float(solution.bounds.outer_low[v]), float(solution.bounds.outer_high[v]))
-        further = message_around(solution, v) if known else None
+        further = extended_downward_message(solution, v) if known else None
         values = values / values.max() if values.any() else values
         return Message(int(window["low"]), values, tilt, 0.0, solution.truncation_bound, limits, further)
 
-    def _one_cell(self, solution: Solution, others: Floats, reruns: int) -> tuple[Any, ...]:
+    def _membership_of_cell(self, solution: Solution, others: Floats, reruns: int) -> tuple[Any, ...]:
         """Log Bayes factors of one more person, error bounds, statuses and tail probabilities in one cell, by leaf.
 
         Parameters
@@ -306,20 +321,24 @@ class SpinePosterior:
         others : number of other people that the adversary knows to be in each leaf, (leaf,); NaN if unknown
         reruns : largest amount of repeated work, as in `membership`
         """
-        none = np.isnan(others)
-        extra: tuple[Any, ...] = ()
-        if none.any():
-            extra = unknown_others(self.tree, self.prior, solution)
-        if not none.all():
-            certain = np.where(none, 0, others).astype(np.int64)
-            known = log_bayes_factors(self.tree, solution, certain, reruns)
-            extra = tuple(np.where(none, *both) for both in zip(extra, known, strict=True)) if extra else known
-        return *extra, tail_probability(self.tree, solution, others)
+        is_unknown = np.isnan(others)
+        results: tuple[Any, ...] = ()
+        if is_unknown.any():
+            results = unknown_others(self.tree, self.prior, solution)
+        if not is_unknown.all():
+            counts = np.where(is_unknown, 0, others).astype(np.int64)
+            results_known = log_bayes_factors(self.tree, solution, counts, reruns)
+            results = (
+                tuple(np.where(is_unknown, *both) for both in zip(results, results_known, strict=True))
+                if results
+                else results_known
+            )
+        return *results, tail_probability(self.tree, solution, others)
 
     def rate_weights(self) -> Floats:
-        """(unit[, cell], rate) posterior weights of the rates in the units within which one is shared.
+        """(unit[, cell], rate) posterior weights of the rates, in the units within which a rate is shared.
 
-        Rows are of the units with a leaf that is a draw of the rate in some cell, NaN in cells where none is.
+        One row per unit with an unsettled leaf in some cell; NaN in cells where all its leaves are settled.
         """
         from adversary._core import call
         from adversary.census.spine.compiled import rate_posteriors
@@ -331,7 +350,7 @@ class SpinePosterior:
         return np.asarray(weights[:, 0] if self.single else weights, dtype=np.float64)
 
     def to_xarray(self, prob: float = 0.9) -> xr.Dataset:
-        """Means, standard deviations and highest posterior density sets of all units, with what was dropped."""
+        """Dataset of means, standard deviations, highest posterior density sets and truncation bounds."""
         import xarray as xr
 
         sets = self.hdi(prob).rename(lower="hdi_lower", upper="hdi_upper", mass="hdi_mass", gaps="hdi_gaps")

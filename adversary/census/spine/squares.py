@@ -1,11 +1,11 @@
-r"""Generalised least squares on a tree of counts: the estimator that agencies publish tables from, in two passes.
+r"""Generalised least squares on a tree of counts, the estimator behind published tables, in two passes.
 
-Up, with the sum e of the children's estimates and V of their variances:
+Upward, with the sum e of the children's estimates and the sum V of their variances:
 
 .. math:: w = \frac{1}{1/V + 2\rho}, \qquad \text{estimate } w\,(e/V + 2\rho\,y), \quad \text{variance } w
 
-Down, each child gets the share v_c / V of what its parent differs from the sum of its children, and variance
-v_c - (v_c / V)^2 (V - variance of the parent). Unbiased, linear, and blind to counts not being negative.
+Downward, each child is adjusted by the share v_c / V of the difference between its parent's estimate and e, with
+variance v_c - (v_c / V)^2 (V - variance of the parent). Unbiased and linear; non-negativity of counts is not used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from adversary.census.spine.tree import Tree
 def least_squares(tree: Tree, released: Any, rho: ArrayLike, *, whole: bool = True) -> Any:
     """Best linear unbiased estimates of every unit's count, by generalised least squares on the tree.
 
-    The noise is taken to be Gaussian of variance 1 / (2 rho). Estimates may be negative.
+    The noise has variance 1 / (2 rho). Estimates may be negative.
 
     Parameters
     ----------
@@ -56,12 +56,11 @@ def least_squares_combination(
 ) -> Any:
     r"""Generalised least squares of a linear combination of units, such as a sum of units or a difference.
 
-    Given its parent, child c is estimated with the share s_c = v_c / V of the parent, and what is left of children
-    with coefficients a has the variance
+    Given the parent's count, children with variances v_c that sum to V, and with coefficients a_c, add the variance
 
     .. math:: \sum_c a_c^2 v_c - \Big( \sum_c a_c v_c \Big)^2 / V
 
-    which adds up over the tree, with the combination's own coefficient of the root last.
+    These terms add up over the tree; the root adds its variance times its squared coefficient.
 
     Parameters
     ----------
@@ -80,8 +79,8 @@ def least_squares_combination(
     ValueError : an unknown unit, a coefficient that is not finite, or none
 
     >>> tree = Tree.of({"group": None, "a": "group", "b": "group"})
-    >>> found = least_squares_combination(tree, [4, 2, -1], [0.25, 0.1, 0.1], {"a": 1, "b": -1})
-    >>> found["mean"].round(3).item(), found["sd"].round(3).item()
+    >>> difference = least_squares_combination(tree, [4, 2, -1], [0.25, 0.1, 0.1], {"a": 1, "b": -1})
+    >>> difference["mean"].round(3).item(), difference["sd"].round(3).item()
     (3.0, 3.162)
     """
     import xarray as xr
@@ -102,59 +101,69 @@ def least_squares_combination(
 
 
 def _combined_variance(tree: Tree, rho: Floats, final: Floats, own: Floats) -> float:
-    """Variance of a linear combination, children before parents; one cell."""
-    upward, weight, left = np.full(len(tree), np.inf), own.copy(), 0.0
+    """Variance of a linear combination in one cell, from leaves to root.
+
+    final : (unit,) variances of the estimates; own : (unit,) coefficients
+    """
+    upward, weight, remaining = np.full(len(tree), np.inf), own.copy(), 0.0
     for v in range(len(tree) - 1, -1, -1):
         children = slice(int(tree.first_child[v]), int(tree.first_child[v] + tree.children[v]))
         v_c, a = upward[children], weight[children]
         with np.errstate(divide="ignore"):
             below = v_c.sum() if v_c.size else np.inf
             upward[v] = 1.0 / (1.0 / below + 2.0 * rho[v]) if below > 0 else 0.0
-        endless = np.isinf(v_c)
+        unbounded = np.isinf(v_c)
         if not v_c.size or below == 0.0:
             continue
-        if endless.any():
-            share = a[endless][0]
-            if np.ptp(a[endless]) > 0:
+        if unbounded.any():
+            share = a[unbounded][0]
+            if np.ptp(a[unbounded]) > 0:
                 return np.inf
             weight[v] += share
-            left += float((v_c[~endless] * (a[~endless] - share) ** 2).sum())
+            remaining += float((v_c[~unbounded] * (a[~unbounded] - share) ** 2).sum())
             continue
         mean = float(a @ v_c / below)
         weight[v] += mean
-        left += float(v_c @ (a - mean) ** 2)
-    return left + (weight[0] ** 2 * final[0] if weight[0] else 0.0)
+        remaining += float(v_c @ (a - mean) ** 2)
+    return remaining + (weight[0] ** 2 * final[0] if weight[0] else 0.0)
 
 
 def two_passes(tree: Tree, released: Floats, rho: Floats) -> tuple[Floats, Floats]:
-    """(unit, cell) estimates and variances."""
+    """(unit, cell) least squares estimates and their variances, from noisy counts and rho of the same shape."""
     estimate, variance = np.zeros_like(rho), np.full_like(rho, np.inf)
-    total, spread = np.zeros_like(rho), np.zeros_like(rho)
-    endless = np.zeros_like(rho)
+    children_sum, children_sum_variance = np.zeros_like(rho), np.zeros_like(rho)
+    unbounded_children = np.zeros_like(rho)
     with np.errstate(divide="ignore", invalid="ignore"):
         for level in reversed(tree.generations):
-            inner = (tree.children[level] > 0)[:, None]
-            below = np.where(inner & (endless[level] == 0), spread[level], np.inf)
+            has_children = (tree.children[level] > 0)[:, None]
+            children_variance = np.where(
+                has_children & (unbounded_children[level] == 0), children_sum_variance[level], np.inf
+            )
             weight = 2.0 * rho[level]
-            both = 1.0 / (1.0 / below + weight)
-            mixed = both * (np.where(np.isinf(below), 0.0, total[level] / below) + weight * released[level])
+            combined_variance = 1.0 / (1.0 / children_variance + weight)
+            combined = combined_variance * (
+                np.where(np.isinf(children_variance), 0.0, children_sum[level] / children_variance)
+                + weight * released[level]
+            )
             exact = np.isinf(rho[level])
-            plain = np.where(below == 0.0, total[level], np.where(weight == 0.0, total[level], mixed))
-            estimate[level] = np.where(exact, released[level], plain)
-            variance[level] = np.where(exact, 0.0, both)
+            unless_exact = np.where(
+                children_variance == 0.0, children_sum[level], np.where(weight == 0.0, children_sum[level], combined)
+            )
+            estimate[level] = np.where(exact, released[level], unless_exact)
+            variance[level] = np.where(exact, 0.0, combined_variance)
             if level.start:
                 finite = np.isfinite(variance[level])
-                np.add.at(total, tree.parent[level], estimate[level])
-                np.add.at(spread, tree.parent[level], np.where(finite, variance[level], 0.0))
-                np.add.at(endless, tree.parent[level], ~finite)
+                np.add.at(children_sum, tree.parent[level], estimate[level])
+                np.add.at(children_sum_variance, tree.parent[level], np.where(finite, variance[level], 0.0))
+                np.add.at(unbounded_children, tree.parent[level], ~finite)
         for level in tree.generations[1:]:
             parent, own = tree.parent[level], variance[level].copy()
-            open_ends = endless[parent]
-            closed = np.where(spread[parent] > 0, own / spread[parent], 0.0)
-            share = np.where(open_ends > 0, np.isinf(own) / np.maximum(open_ends, 1), closed)
-            rest = share**2 * (spread[parent] - variance[parent])
-            estimate[level] += share * (estimate[parent] - total[parent])
-            finite = np.where(np.isinf(own), spread[parent] + variance[parent], own - rest)
-            variance[level] = np.where(open_ends > 0, np.where(np.isinf(own), finite, own), finite)
-            variance[level] = np.where(np.isinf(own) & (open_ends > 1), np.inf, variance[level])
+            parent_unbounded = unbounded_children[parent]
+            share_bounded = np.where(children_sum_variance[parent] > 0, own / children_sum_variance[parent], 0.0)
+            share = np.where(parent_unbounded > 0, np.isinf(own) / np.maximum(parent_unbounded, 1), share_bounded)
+            variance_removed = share**2 * (children_sum_variance[parent] - variance[parent])
+            estimate[level] += share * (estimate[parent] - children_sum[parent])
+            finite = np.where(np.isinf(own), children_sum_variance[parent] + variance[parent], own - variance_removed)
+            variance[level] = np.where(parent_unbounded > 0, np.where(np.isinf(own), finite, own), finite)
+            variance[level] = np.where(np.isinf(own) & (parent_unbounded > 1), np.inf, variance[level])
     return estimate, variance

@@ -1,9 +1,8 @@
 """A rooted tree of geographic units, each with one parent: the spine along which counts add up.
 
-Which unit lies in which is data, not read off names; `adversary.census.nmf` does so for geocodes of
-published files. Units are
-numbered breadth first, so that the children of a unit stand side by side and one loop in rising order goes down the
-tree, one in falling order up.
+The parent of each unit is given as data; `adversary.census.nmf` derives it from the geocodes of published files. Units
+are numbered breadth first, so the children of a unit are contiguous, a loop in increasing order visits parents before
+children, and one in decreasing order children before parents.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ class Tree:
     Parameters
     ----------
     names : (node,) geocodes
-    level : (node,) whole numbers, index into `levels`; that of a child is above that of its parent
+    level : (node,) index into `levels`; larger for a child than for its parent
     levels : names of the levels from the root down
-    parent : (node,) index of the parent, -1 at the root; never falling
+    parent : (node,) index of the parent, -1 at the root; non-decreasing
 
     >>> tree = Tree.of({"g1": "t", "t": None, "b1": "g1", "b2": "g1"}, ("tract", "group", "block"))
     >>> tree
@@ -53,23 +52,23 @@ class Tree:
         parents: Mapping[str, str | None] | tuple[Sequence[str] | Names, Sequence[str | None] | Names],
         levels: Sequence[str] | None = None,
     ) -> Self:
-        """The tree of a parent mapping, or of a pair (names, names of their parents), in any order.
+        """Tree from a mapping of unit to parent, or from a pair (names, names of their parents), in any order.
 
-        The root's parent is None or an empty text. A level is a distance from the root; `levels` names them from the
-        root down ("level 0", "level 1", ... where not given). Siblings keep the order in which they were given. Units
-        listed twice, parents that are not listed, several roots and cycles: ValueError naming the unit.
+        The root's parent is None or an empty string. A unit's level is its distance from the root; `levels` names the
+        levels from the root down ("level 0", "level 1", ... by default). Siblings stay in the given order. A repeated
+        unit, a parent that is not listed, several roots or a cycle raise a ValueError that names the unit.
         """
-        names, above = (
+        names, parent_names = (
             (list(parents), list(parents.values())) if isinstance(parents, Mapping) else _name_lists(*parents)
         )
         if not names:
             raise ValueError("a tree needs at least one unit, got none")
         index = _index_of_names(names)
-        up = _found(names, above, index)
-        order, depth = _breadth_first(names, up)
+        parents_given = _parent_indices(names, parent_names, index)
+        order, depth = _breadth_first(names, parents_given)
         place = np.empty(order.size, dtype=np.int64)
         place[order] = np.arange(order.size)
-        parent = np.where(up[order] < 0, -1, place[up[order]])
+        parent = np.where(parents_given[order] < 0, -1, place[parents_given[order]])
         return cls(np.asarray(names, dtype=np.str_)[order], depth, _level_names(levels, int(depth[-1])), parent)
 
     def __repr__(self) -> str:
@@ -87,7 +86,7 @@ class Tree:
 
     @cached_property
     def first_child(self) -> Integers:
-        """(node,) index of the first child; of a leaf, where it would stand."""
+        """(node,) index of the first child; for a leaf, of the next unit's first child."""
         return np.asarray(1 + np.cumsum(self.children) - self.children, dtype=np.int64)
 
     @cached_property
@@ -100,7 +99,7 @@ class Tree:
         return {name: i for i, name in enumerate(self.names.tolist())}
 
     def index(self, names: str | Iterable[str]) -> Any:
-        """Index of one unit, or (name,) indices of several; ValueError naming one that is not there."""
+        """Index of one unit, or (name,) indices of several; ValueError naming a unit that is not in the tree."""
         try:
             if isinstance(names, str):
                 return self._index[names]
@@ -109,7 +108,7 @@ class Tree:
             raise ValueError(f"the tree has no unit {missing.args[0]!r}") from None
 
     def sums(self, leaves: ArrayLike) -> Any:
-        """(node, ...) the sum over every unit's leaves of values (leaf, ...), in the order of `leaves`."""
+        """(node, ...) sums over the leaves of every unit, from values (leaf, ...) in the order of `leaves`."""
         values = np.asarray(leaves)
         total = np.zeros((len(self), *values.shape[1:]), dtype=values.dtype)
         total[self.leaves] = values
@@ -118,14 +117,14 @@ class Tree:
         return total
 
     def below(self, name: str) -> Integers:
-        """(node,) indices, in rising order, of a unit and of everything below it: the nodes of `subtree(name)`."""
+        """(node,) indices, increasing, of a unit and all its descendants: the nodes of `subtree(name)`."""
         start = int(self.index(name))
         blocks = [np.array([start], dtype=np.int64)]
         while blocks[-1].size:
             # below one unit, a level is contiguous
             first, last = blocks[-1][0], blocks[-1][-1]
-            here = np.arange(self.first_child[first], self.first_child[last] + self.children[last], dtype=np.int64)
-            blocks.append(here)
+            children = np.arange(self.first_child[first], self.first_child[last] + self.children[last], dtype=np.int64)
+            blocks.append(children)
         return np.concatenate(blocks)
 
     def subtree(self, name: str) -> Tree:
@@ -133,7 +132,7 @@ class Tree:
         return self._part(self.below(name))
 
     def above(self, depth: int) -> Tree:
-        """The units of the first `depth` + 1 levels, which are the first ones: what is left when subtrees are cut off.
+        """Top of the tree: all units at distance at most `depth` from the root.
 
         Node i of it is node i of this tree.
         """
@@ -141,7 +140,7 @@ class Tree:
 
     @cached_property
     def depth(self) -> Integers:
-        """(node,) distance from the root, never falling."""
+        """(node,) distance from the root, non-decreasing."""
         depth = np.zeros(len(self), dtype=np.int64)
         start, stop, d = 0, 1, 0
         while stop > start:
@@ -152,7 +151,7 @@ class Tree:
 
     @cached_property
     def generations(self) -> list[slice]:
-        """Nodes at each distance from the root, which stand side by side."""
+        """Slice of the nodes at each distance from the root."""
         ends = np.searchsorted(self.depth, np.arange(self.depth[-1] + 2))
         return [slice(int(start), int(stop)) for start, stop in pairwise(ends)]
 
@@ -167,9 +166,9 @@ def in_order(names: Iterable[Any], values: Any, what: str, dim: str = "unit") ->
 
     Parameters
     ----------
-    names : the wanted order
+    names : names in the order of the result
     values : a mapping or pandas Series by name, an xarray object with labels on `dim`, or an array in order already
-    what : what an error message calls the values
+    what : name of the values in error messages
     dim : the labelled dim of an xarray object
 
     Returns
@@ -209,49 +208,51 @@ def in_order(names: Iterable[Any], values: Any, what: str, dim: str = "unit") ->
     return values[np.array([place[name] for name in wanted], dtype=np.int64)]
 
 
-def _name_lists(names: Any, above: Any) -> tuple[list[str], list[Any]]:
-    names, above = ([*a.tolist()] if isinstance(a, np.ndarray) else list(a) for a in (names, above))
-    if len(names) != len(above):
-        raise ValueError(f"every unit needs one parent: got {len(names)} units and {len(above)} parents")
-    return names, above
+def _name_lists(names: Any, parent_names: Any) -> tuple[list[str], list[Any]]:
+    names, parent_names = ([*a.tolist()] if isinstance(a, np.ndarray) else list(a) for a in (names, parent_names))
+    if len(names) != len(parent_names):
+        raise ValueError(f"every unit needs one parent: got {len(names)} units and {len(parent_names)} parents")
+    return names, parent_names
 
 
 def _index_of_names(names: list[str]) -> dict[str, int]:
     index = {name: i for i, name in enumerate(names)}
     if len(index) < len(names):
         seen: set[str] = set()
-        twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise ValueError(f"unit {twice!r} is listed twice")
+        repeated = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise ValueError(f"unit {repeated!r} is listed twice")
     return index
 
 
-def _found(names: list[str], above: list[Any], index: dict[str, int]) -> Integers:
+def _parent_indices(names: list[str], parent_names: list[Any], index: dict[str, int]) -> Integers:
     """(node,) index of every unit's parent, -1 at the root."""
-    up = np.array([-1 if not name else index.get(name, -2) for name in above], dtype=np.int64)
-    if (orphans := np.flatnonzero(up == -2)).size:
+    parent = np.array([-1 if not name else index.get(name, -2) for name in parent_names], dtype=np.int64)
+    if (orphans := np.flatnonzero(parent == -2)).size:
         name = names[orphans[0]]
-        raise ValueError(f"unit {name!r} has parent {above[orphans[0]]!r}, which is not listed ({orphans.size} such)")
-    roots = np.flatnonzero(up == -1)
+        raise ValueError(
+            f"unit {name!r} has parent {parent_names[orphans[0]]!r}, which is not listed ({orphans.size} such)"
+        )
+    roots = np.flatnonzero(parent == -1)
     if roots.size > 1:
         raise ValueError(f"a tree has one root, got {roots.size}: {names[roots[0]]!r}, {names[roots[1]]!r}, ...")
-    return up
+    return parent
 
 
-def _breadth_first(names: list[str], up: Integers) -> tuple[Integers, Integers]:
-    """Order of the units level by level, and the level of each; ValueError for what no root reaches."""
-    by_parent = np.argsort(up, kind="stable")
-    count = np.bincount(up[up >= 0], minlength=up.size)
-    start = np.cumsum(count) - count + int((up < 0).sum())
-    level = np.flatnonzero(up < 0)
+def _breadth_first(names: list[str], parent: Integers) -> tuple[Integers, Integers]:
+    """Breadth-first order of the units, and the level of each; ValueError if a unit is not below the root."""
+    by_parent = np.argsort(parent, kind="stable")
+    count = np.bincount(parent[parent >= 0], minlength=parent.size)
+    start = np.cumsum(count) - count + int((parent < 0).sum())
+    level = np.flatnonzero(parent < 0)
     blocks = []
     while level.size:
         blocks.append(level)
-        n = count[level]
-        within = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)
-        level = by_parent[np.repeat(start[level], n) + within]
+        children = count[level]
+        within = np.arange(children.sum()) - np.repeat(np.cumsum(children) - children, children)
+        level = by_parent[np.repeat(start[level], children) + within]
     order = np.concatenate(blocks) if blocks else np.zeros(0, dtype=np.int64)
-    if order.size < up.size:
-        reached = np.zeros(up.size, dtype=bool)
+    if order.size < parent.size:
+        reached = np.zeros(parent.size, dtype=bool)
         reached[order] = True
         raise ValueError(f"unit {names[int(np.flatnonzero(~reached)[0])]!r} hangs on no root: its parents form a cycle")
     return order.astype(np.int64), np.repeat(np.arange(len(blocks)), [b.size for b in blocks]).astype(np.int64)

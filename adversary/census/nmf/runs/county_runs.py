@@ -392,7 +392,7 @@ def _across(
         tolerance=question.tolerance, whole=False,
     )  # fmt: skip
     total, exact = path_rho(read)
-    certain = question.known is not None or question.leaf_prior.laws(1).pmf is not None
+    certain = question.known is not None or question.leaf_prior.distributions(1).pmf is not None
 
     def outer_message(name: str | None) -> Any:
         if name is None:

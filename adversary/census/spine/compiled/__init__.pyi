@@ -2,11 +2,11 @@ from .layout import RATE as RATE
 from .layout import UNIT as UNIT
 from .layout import Layout as Layout
 from .leave_one_out import RootMessage as RootMessage
-from .leave_one_out import memberships as memberships
+from .leave_one_out import known_count_likelihoods as known_count_likelihoods
 from .messages import downward as downward
 from .messages import upward as upward
-from .tilts import domains as domains
-from .tilts import saddle as saddle
+from .tilts import find_tilts as find_tilts
+from .tilts import lowest_tilts as lowest_tilts
 from .unit_marginals import highest_density as highest_density
 from .unit_marginals import posterior_moments as posterior_moments
 from .unit_marginals import rate_posteriors as rate_posteriors

@@ -1,10 +1,11 @@
-r"""Compiled: messages on windows, and the children of one unit combined two by two, with what trims drop.
+r"""Compiled: messages on windows of counts, and the pairwise convolution of the children of one unit.
 
-Child k of n is entry k; entry u >= n is the sum of entries 2 (u - n) and 2 (u - n) + 1, the last one, 2n - 2, that of
-all. Messages are products of non-negative numbers only: convolutions are direct, so that relative accuracy is kept
-everywhere, and masses multiply, which is what the ledger rests on:
+The children are combined in a binary tree: child k of n is entry k; entry u >= n is the convolution of entries
+2 (u - n) and 2 (u - n) + 1; the last entry, 2n - 2, is the convolution of all. All numbers are non-negative and all
+convolutions direct, so relative accuracy is preserved everywhere, and total masses multiply. With R the mass that a
+message lacks, as a share of the mass on its window, and cut the share that a trim drops,
 
-    combination  R = R_l + R_r + R_l R_r + cut.
+    R of the convolution = R_left + R_right + R_left R_right + cut.
 
 Imported inside functions only, because it brings numba.
 """
@@ -20,15 +21,15 @@ from adversary._core import compilers
 _, inner = compilers(__file__)
 
 
-# A message: where its numbers stand, how many they are, the lowest count, and the bound on the mass left out.
+# One message: position and number of its values in `Messages.data`, lowest count, and bound on the mass it lacks.
 WINDOW = np.dtype([("place", np.int64), ("size", np.int64), ("low", np.int64), ("dropped", np.float64)])
 
-# A count that none reaches.
+# Stands for "no limit": larger than any count.
 NO_LIMIT = np.int64(1 << 61)
 
 
 class Messages(NamedTuple):
-    """Messages as records of `WINDOW` and their numbers, one after another."""
+    """Messages: records of `WINDOW`, and the values of all of them in one array."""
 
     windows: Any
     data: Any
@@ -36,20 +37,20 @@ class Messages(NamedTuple):
 
 @inner
 def empty_messages(count, numbers):
-    """Room for so many messages and numbers."""
+    """Uninitialised storage for `count` messages with `numbers` values in all."""
     return Messages(np.zeros(count, WINDOW), np.empty(numbers))
 
 
 @inner
 def numbers_of(messages, v):
-    """The numbers of message v."""
+    """Values of message v, a view."""
     window = messages.windows[v]
     return messages.data[window.place : window.place + window.size]
 
 
 @inner
 def enlarge(data, used, needed):
-    """The numbers with place for more behind those in use."""
+    """The array itself if it holds at least `needed` values, else a longer one with the first `used` values copied."""
     if needed <= data.size:
         return data
     longer = np.empty(max(needed, data.size + data.size // 2))
@@ -60,7 +61,7 @@ def enlarge(data, used, needed):
 
 @inner
 def largest_of(values):
-    """The largest of non-negative numbers or of logs."""
+    """Maximum of an array, -inf if empty."""
     top = -np.inf
     for value in values:
         top = max(top, value)
@@ -79,7 +80,10 @@ def add_row(c, b, place, out, least, most):
 
 @inner
 def convolve(a, b, start, out):
-    """out[k] = sum_i a[i] b[start + k - i]; eight rows at a time, so that `out` is gone through an eighth as often."""
+    """Convolution, out[k] = sum_i a[i] b[start + k - i], in place.
+
+    Eight rows are added per pass, so `out` is read and written an eighth as often.
+    """
     if a.size > b.size:
         a, b = b, a
     for k in range(out.size):
@@ -104,13 +108,13 @@ def convolve(a, b, start, out):
 
 @inner
 def correlate(outer, other, shift, out):
-    """out[x] = sum_z other[z] outer[x + z + shift]: the message to a unit when its sibling is summed out."""
+    """Correlation, out[x] = sum_z other[z] outer[x + z + shift]: the message to a unit with its sibling summed out."""
     convolve(other[::-1].copy(), outer, shift + other.size - 1, out)
 
 
 @inner
-def ends(values, allowed):
-    """(first, stop, cut): what is left when either end is cut while its mass stays within half of what is allowed."""
+def trim_ends(values, allowed):
+    """Range (first, stop) after trimming each end by at most half of the allowed mass, and the mass cut off."""
     first, stop = 0, values.size
     low, high = 0.0, 0.0
     while first < stop - 1 and low + values[first] <= 0.5 * allowed:
@@ -123,33 +127,38 @@ def ends(values, allowed):
 
 
 @inner
-def combine(first, n, messages, tau, room):
-    """A room with messages first .. first + n - 1 and their combinations; that given, or one with more numbers."""
+def combine_children(first, n, messages, tau, workspace):
+    """Workspace of messages first .. first + n - 1 and their pairwise convolutions, enlarged if necessary."""
     total = 0
     for k in range(n):
         total += messages.windows[first + k].size
     rounds = 2
     while 1 << (rounds - 2) < n:
         rounds += 1
-    if room.data.size < total * rounds:
-        room = Messages(room.windows, np.empty(2 * total * rounds))
+    if workspace.data.size < total * rounds:
+        workspace = Messages(workspace.windows, np.empty(2 * total * rounds))
     used = np.int64(0)
     for k in range(n):
         numbers = numbers_of(messages, first + k)
         window = messages.windows[first + k]
-        to = room.windows[k]
-        to.place, to.size, to.low, to.dropped = used, window.size, window.low, window.dropped
+        entry = workspace.windows[k]
+        entry.place, entry.size, entry.low, entry.dropped = used, window.size, window.low, window.dropped
         for i in range(numbers.size):
-            room.data[used + i] = numbers[i]
+            workspace.data[used + i] = numbers[i]
         used += numbers.size
     for u in range(n, 2 * n - 1):
-        used = combine_pair(room, 2 * (u - n), room, 2 * (u - n) + 1, room, u, used, tau, -NO_LIMIT, NO_LIMIT)
-    return room
+        used = combine_pair(
+            workspace, 2 * (u - n), workspace, 2 * (u - n) + 1, workspace, u, used, tau, -NO_LIMIT, NO_LIMIT
+        )
+    return workspace
 
 
 @inner
 def combine_pair(one, left, two, right, to, u, used, tau, least, most):
-    """Message u of a room from messages of two others, for counts from `least` to `most`; the numbers then in use."""
+    """Write message u of `to`: the convolution of two messages at counts from `least` to `most`, trimmed.
+
+    Returns the number of values of `to` that are then in use.
+    """
     a, b = numbers_of(one, left), numbers_of(two, right)
     first, second, window = one.windows[left], two.windows[right], to.windows[u]
     low = first.low + second.low
@@ -157,17 +166,31 @@ def combine_pair(one, left, two, right, to, u, used, tau, least, most):
     size = max(min(most - low + 1, a.size + b.size - 1) - start, 1)
     out = to.data[used : used + size]
     convolve(a, b, start, out)
-    begin, stop, cut = ends(out, tau)
+    begin, stop, cut = trim_ends(out, tau)
     window.place, window.size, window.low = used + begin, stop - begin, low + start + begin
     window.dropped = first.dropped + second.dropped + first.dropped * second.dropped + cut
     return used + stop
 
 
 @inner
-def bystanders(n, room, tau, spare, wanted, least, most):
-    """For the messages of a combined room that hold a child that is wanted, the sum of all that are not part of it.
+def leave_one_out_sums(n, workspace, tau, sibling_sums, wanted, least, most):
+    """For each wanted child, the convolution of the messages of all other children.
 
+    Computed from the top of the binary tree down: entry u of the result is the convolution of all children that are
+    not part of entry u of `workspace`.
+
+    Parameters
+    ----------
+    n : number of children
+    workspace : their messages and pairwise convolutions, from `combine_children`
+    tau : share of mass that one trim may drop
+    sibling_sums : workspace that is overwritten
+    wanted : (child,) whether the sum without this child is needed
     least, most : (child,) counts of that sum from which and up to which it is needed
+
+    Returns
+    -------
+    `sibling_sums`, enlarged if necessary; entry k < n belongs to child k
     """
     holds = np.zeros(2 * n - 1, np.bool_)
     lowest, highest = np.full(2 * n - 1, NO_LIMIT), np.full(2 * n - 1, -NO_LIMIT)
@@ -180,21 +203,25 @@ def bystanders(n, room, tau, spare, wanted, least, most):
         holds[u] = holds[left] or holds[right]
         for one, other in ((left, right), (right, left)):
             if holds[one]:
-                window = room.windows[other]
+                window = workspace.windows[other]
                 lowest[u] = min(lowest[u], lowest[one] - window.low - window.size + 1)
                 highest[u] = max(highest[u], highest[one] - window.low)
-    last = spare.windows[2 * n - 2]
-    last.place, last.size, last.low, last.dropped = 0, 1, 0, 0.0
-    spare.data[0] = 1.0
+    everything = sibling_sums.windows[2 * n - 2]
+    everything.place, everything.size, everything.low, everything.dropped = 0, 1, 0, 0.0
+    sibling_sums.data[0] = 1.0
     used = np.int64(1)
     for u in range(2 * n - 2, n - 1, -1):
         left, right = 2 * (u - n), 2 * (u - n) + 1
         if not holds[u]:
             continue
-        needed = used + 2 * spare.windows[u].size + room.windows[left].size + room.windows[right].size
-        spare = Messages(spare.windows, enlarge(spare.data, used, needed))
+        needed = used + 2 * sibling_sums.windows[u].size + workspace.windows[left].size + workspace.windows[right].size
+        sibling_sums = Messages(sibling_sums.windows, enlarge(sibling_sums.data, used, needed))
         if holds[left]:
-            used = combine_pair(spare, u, room, right, spare, left, used, tau, lowest[left], highest[left])
+            used = combine_pair(
+                sibling_sums, u, workspace, right, sibling_sums, left, used, tau, lowest[left], highest[left]
+            )
         if holds[right]:
-            used = combine_pair(spare, u, room, left, spare, right, used, tau, lowest[right], highest[right])
-    return spare
+            used = combine_pair(
+                sibling_sums, u, workspace, left, sibling_sums, right, used, tau, lowest[right], highest[right]
+            )
+    return sibling_sums

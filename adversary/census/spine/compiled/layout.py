@@ -6,10 +6,11 @@ The factor of unit v at count x is
 
     f_v(x) = \exp(-\rho_v (y_v - x)^2 - \alpha_v |y_v - x|)\; H_v(x)\; T_v(x)
 
-with the noisy count y, a discrete Gaussian (rho) or two-sided geometric (alpha) measurement, the law H of the total of
-leaves that share an unknown rate, and any other likelihood as a table T. Leaves with one rate out of a grid have a
-prior of the form c(x) exp(eta_j x) k_j; their total X then carries the whole mixture,
-H(X) = sum_j w_j k_j^n exp(eta_j X). Leaves whose counts are settled are none of these n, nor are their people of X.
+with the noisy count y, a discrete Gaussian (rho) or two-sided geometric (alpha) measurement, the mixture H over rates
+for leaves that share an unknown rate, and any other likelihood as a table T. Given rate j of the grid, the prior of
+each of n leaves is c(x) exp(eta_j x) k_j, so the mixture is a function of their total X alone:
+H(X) = sum_j w_j k_j^n exp(eta_j X). Leaves whose count exact information determines ("settled") do not share the rate:
+n and X exclude them.
 
 Imported inside functions only, because it brings numba.
 """
@@ -26,10 +27,10 @@ from adversary._core import compilers
 _, inner = compilers(__file__)
 
 
-# A count that no unit reaches: the largest one where nothing exact limits it.
+# Stands for "no upper limit": larger than any count. Twice this number still fits 64 bits.
 UNBOUNDED = 1 << 61
 
-# Share of mass that a trim may drop at the least: products of doubles end at 1e-308.
+# Smallest share of mass that a trim may drop: products of doubles underflow at 1e-308.
 FINEST = 1e-280
 
 UNIT = np.dtype(
@@ -38,18 +39,27 @@ UNIT = np.dtype(
     + [(name, np.float64) for name in ("released", "rho", "alpha", "slope", "start", "base")]
     + [(name, np.float64) for name in ("given_tilt", "given_dropped", "least", "most", "trim")]
 )
-"""A unit: its place in the tree; smallest and largest possible count, one and the same where it is exact; the number of
-leaves below whose shared rate ends here (0: none), the people of those beside them whose counts are settled, and
-whether its limits are those of `within_reach`; a leaf's own message in `given` and another likelihood in `table` (size
-0: none); the measurement; the leaf prior, with prior(x + 1) / prior(x) = (slope x + start) / (x + 1) and
-base = log prior(0); `least` and `most`, known of its own count without noise; and the share of what trims may drop
-elsewhere that they may drop here.
+"""Record of one unit, in breadth-first order.
+
+parent, first, children : index of the parent (-1: root) and of the first child, number of children
+low, high : smallest and largest possible count; equal if the count is exact
+sharing, settled : number of leaves that share a rate within this unit (0: none); people in its settled leaves
+near : 1 if `low` and `high` are plausible limits from `within_reach`, 0 if they are exact limits
+given_first, given_size, given_low : a leaf's own message, in `Layout.given`, from count `given_low` (size 0: none)
+given_tilt, given_dropped : tilt of that message, and the bound on the mass that it lacks
+table_first, table_size : log likelihood of counts 0, 1, ... in `Layout.table` (size 0: none)
+released, rho, alpha : noisy count, discrete Gaussian rho and geometric alpha (0: not measured that way)
+slope, start, base : leaf prior, prior(x + 1) / prior(x) = (slope x + start) / (x + 1), base = log prior(0)
+least, most : limits of the unit's own count that are known without noise
+trim : factor on the share of mass that one trim of its windows may drop
 """
 RATE = np.dtype([(name, np.float64) for name in ("eta", "log_weight", "log_norm")])
 
 
 class Layout(NamedTuple):
-    """One cell of a tree: records of `UNIT` in breadth-first order, of `RATE`, and what they point to."""
+    """One cell of a tree: records of `UNIT` in breadth-first order, records of `RATE`, the arrays they index, and the
+    tilt of the message to the root.
+    """
 
     units: Any
     rates: Any
@@ -59,7 +69,7 @@ class Layout(NamedTuple):
 
 
 @inner
-def top_rate(L):
+def largest_eta(L):
     """The largest eta of the grid."""
     top = -np.inf
     for j in range(L.rates.size):
@@ -69,12 +79,12 @@ def top_rate(L):
 
 @inner
 def tilt_above(L, theta, v):
-    """Tilt in which a unit's message is stored: that in which its parent's children are combined."""
+    """Tilt of a unit's stored message: the tilt in which its parent's children are combined, nats per person."""
     return theta[L.units[v].parent] if v > 0 else L.top_tilt
 
 
 @inner
-def trim_at(L, tau, v):
+def trim_share(L, tau, v):
     """Share of mass that one trim of a unit's windows may drop."""
     return max(tau * L.units[v].trim, FINEST)
 
@@ -96,8 +106,8 @@ def log_likelihood(L, v, x):
 
 
 @inner
-def log_rates(L, leaves, x):
-    """log H(x) of so many leaves that share a rate: log sum_j w_j k_j^leaves exp(eta_j x)."""
+def log_rate_mixture(L, leaves, x):
+    """log H(x) for a number of leaves that share a rate: log sum_j w_j k_j^leaves exp(eta_j x)."""
     top = -np.inf
     for j in range(L.rates.size):
         top = max(top, L.rates[j].log_weight + leaves * L.rates[j].log_norm + L.rates[j].eta * x)
@@ -109,7 +119,7 @@ def log_rates(L, leaves, x):
 
 @inner
 def rate_moments(L, leaves, x):
-    """Mean and variance of eta given the total: the first two derivatives of log H."""
+    """Posterior mean and variance of eta given the total x of the leaves: first two derivatives of log H."""
     top = -np.inf
     for j in range(L.rates.size):
         top = max(top, L.rates[j].log_weight + leaves * L.rates[j].log_norm + L.rates[j].eta * x)
@@ -124,29 +134,29 @@ def rate_moments(L, leaves, x):
 
 
 @inner
-def sharers(L, v):
-    """Number of leaves whose shared rate ends in a unit, -1 where none does."""
+def sharing_leaves(L, v):
+    """Number of leaves that share a rate within a unit, -1 if none do."""
     return L.units[v].sharing if L.units[v].sharing > 0 else -1
 
 
 @inner
 def log_factor(L, v, x):
-    """Log of a unit's own factor: likelihood, and the law of its total where a shared rate ends here."""
+    """Log of a unit's own factor at count x: its likelihood, times H if leaves share a rate within it."""
     value = log_likelihood(L, v, x)
     if L.units[v].sharing > 0:
-        value += log_rates(L, L.units[v].sharing, x - L.units[v].settled)
+        value += log_rate_mixture(L, L.units[v].sharing, x - L.units[v].settled)
     return value
 
 
 @inner
-def summit(released, rho, alpha, drop, low, high):
-    """Real x in [low, high] where `log_at` is largest, infinite if there is none."""
-    beyond = abs(drop) - alpha
+def tilted_argmax(released, rho, alpha, net_tilt, low, high):
+    """Real x in [low, high] that maximises `tilted_log_likelihood`; infinite if it grows without end."""
+    beyond = abs(net_tilt) - alpha
     if beyond <= 0.0:
         x = released if alpha > 0.0 or rho > 0.0 else float(low)
     elif rho > 0.0:
-        x = released - math.copysign(beyond / (2.0 * rho), drop)
-    elif drop > 0.0:
+        x = released - math.copysign(beyond / (2.0 * rho), net_tilt)
+    elif net_tilt > 0.0:
         x = float(low)
     else:
         x = float(high) if high < UNBOUNDED else np.inf
@@ -154,39 +164,49 @@ def summit(released, rho, alpha, drop, low, high):
 
 
 @inner
-def log_at(released, rho, alpha, drop, x):
-    """-rho (released - x)^2 - alpha |released - x| - drop x, infinite where x is."""
+def tilted_log_likelihood(released, rho, alpha, net_tilt, x):
+    """-rho (released - x)^2 - alpha |released - x| - net_tilt x; infinite if x is."""
     gap = released - x
-    return np.inf if x == np.inf else -rho * gap * gap - alpha * abs(gap) - drop * x
+    return np.inf if x == np.inf else -rho * gap * gap - alpha * abs(gap) - net_tilt * x
 
 
 @inner
-def log_summit(released, rho, alpha, drop, low, high):
-    """Its largest value over real x in [low, high]."""
-    return log_at(released, rho, alpha, drop, summit(released, rho, alpha, drop, low, high))
+def tilted_maximum(released, rho, alpha, net_tilt, low, high):
+    """Maximum of `tilted_log_likelihood` over real x in [low, high]."""
+    return tilted_log_likelihood(
+        released, rho, alpha, net_tilt, tilted_argmax(released, rho, alpha, net_tilt, low, high)
+    )
 
 
 @inner
-def log_whole_summit(released, rho, alpha, drop, low, high):
-    """Its largest value over whole x in [low, high]: it is concave, so at one of the two next to the real summit."""
-    x = summit(released, rho, alpha, drop, low, high)
-    below, above = log_at(released, rho, alpha, drop, math.floor(x)), log_at(released, rho, alpha, drop, math.ceil(x))
+def tilted_maximum_whole(released, rho, alpha, net_tilt, low, high):
+    """Maximum of `tilted_log_likelihood` over whole x in [low, high].
+
+    The function is concave, so the maximum is at one of the two whole numbers next to the real maximiser.
+    """
+    x = tilted_argmax(released, rho, alpha, net_tilt, low, high)
+    below, above = (
+        tilted_log_likelihood(released, rho, alpha, net_tilt, math.floor(x)),
+        tilted_log_likelihood(released, rho, alpha, net_tilt, math.ceil(x)),
+    )
     return max(below, above)
 
 
 @inner
-def log_peak(L, v, drop, leaves, x):
-    """At least the log of the largest L_v(X) H(X - x) exp(-drop X) over the counts possible, H of so many leaves.
+def log_factor_bound(L, v, net_tilt, leaves, x):
+    """Upper bound on log L_v(X) H(X - x - settled) - net_tilt X over the possible counts X of a unit.
 
-    X - x is without the people of settled leaves, too.
-    Without a shared rate (leaves < 0), of L_v(X) exp(-drop X). Divided by it, the factor of a unit is at most 1.
+    The factor of the unit, divided by the exponential of this bound, is at most 1.
+
+    leaves : number of leaves in the mixture H; negative: no shared rate, H = 1
+    x : people in X, beside those of settled leaves, who are not draws of the rate
     """
-    return log_peak_within(L, v, drop, leaves, x, L.units[v].low, L.units[v].high)
+    return log_factor_bound_within(L, v, net_tilt, leaves, x, L.units[v].low, L.units[v].high)
 
 
 @inner
-def log_peak_within(L, v, drop, leaves, x, low, high):
-    """`log_peak` over the counts from low to high only; -inf where there are none."""
+def log_factor_bound_within(L, v, net_tilt, leaves, x, low, high):
+    """`log_factor_bound` over the counts from low to high only; -inf if there are none."""
     unit = L.units[v]
     low, high = max(low, unit.low), min(high, unit.high)
     x += unit.settled
@@ -195,19 +215,19 @@ def log_peak_within(L, v, drop, leaves, x, low, high):
         return top
     if unit.table_size > 0:
         for k in range(max(0, low), min(unit.table_size - 1, high) + 1):
-            value = log_likelihood(L, v, k) - drop * k
+            value = log_likelihood(L, v, k) - net_tilt * k
             if leaves >= 0:
-                value += log_rates(L, leaves, k - x)
+                value += log_rate_mixture(L, leaves, k - x)
             top = max(top, value)
         return top
     if leaves < 0:
-        return log_whole_summit(unit.released, unit.rho, unit.alpha, drop, low, high)
+        return tilted_maximum_whole(unit.released, unit.rho, unit.alpha, net_tilt, low, high)
     total = 0.0
     for turn in range(2):
         for j in range(L.rates.size):
             rate = L.rates[j]
             peak = rate.log_weight + leaves * rate.log_norm - rate.eta * x
-            peak += log_whole_summit(unit.released, unit.rho, unit.alpha, drop - rate.eta, low, high)
+            peak += tilted_maximum_whole(unit.released, unit.rho, unit.alpha, net_tilt - rate.eta, low, high)
             if turn == 0:
                 top = max(top, peak)
             else:
@@ -217,7 +237,7 @@ def log_peak_within(L, v, drop, leaves, x, low, high):
 
 @inner
 def likelihood_slope(L, v, x):
-    """Derivative and curvature of minus the log likelihood at x; the corner of a geometric one is rounded for this."""
+    """First and second derivative of minus the log likelihood at x, with the geometric one's corner smoothed."""
     unit = L.units[v]
     gap = x - unit.released
     slope, curvature = 2.0 * unit.rho * gap, 2.0 * unit.rho
@@ -235,8 +255,8 @@ def likelihood_slope(L, v, x):
 
 
 @inner
-def slope_of(L, v, x):
-    """Derivative and curvature of minus the log of the whole factor; a negative curvature is set to 0."""
+def factor_slope(L, v, x):
+    """First and second derivative of minus the log of the unit's factor at x; a negative curvature is set to 0."""
     slope, curvature = likelihood_slope(L, v, x)
     if L.units[v].sharing > 0:
         mean, variance = rate_moments(L, L.units[v].sharing, max(x - L.units[v].settled, 0.0))

@@ -1,4 +1,4 @@
-r"""Compiled: what everybody but one leaf says about that leaf's count, with a bound on its error.
+r"""Compiled: leave-one-out messages, the likelihood of one leaf's count given all other leaves, with an error bound.
 
 For leaf b with x people under unit v, whose other children together have y,
 
@@ -6,11 +6,11 @@ For leaf b with x people under unit v, whose other children together have y,
 
     \text{out}_b(x) \propto \sum_y S_b(y)\, H_v(y + k)\, L_v(x + y)\, \text{out}_v(x + y)
 
-with the sum S_b of its siblings, the likelihood L_v and, where leaves share a rate, the law H of the total of all
-leaves, with the k people whom the reader knows in this one: they are draws of the rate, the person in question, x of
-them or not, is none. Every part is known up to something non-negative that was left out: mass at most R of S_b, at most
-e_v(X) of out_v at X, and beyond the window on which out_v is kept no more than its largest value. So the truth lies
-between what is found and what is found plus the error.
+with the convolution S_b of its siblings' messages, the likelihood L_v and, where leaves share a rate, the mixture H at
+the total of all leaves. That total includes the k people whom the adversary knows to be in leaf b, since they are draws
+of the rate; the target is not a draw. Truncation only ever leaves out non-negative terms: mass of at most R in S_b, at
+most e_v(X) in out_v at X on its window, and at most the largest value of out_v outside it. So the exact value lies
+between the computed one and the computed one plus the error.
 
 Imported inside functions only, because it brings numba.
 """
@@ -26,136 +26,141 @@ from adversary._core import compilers
 from adversary.census.spine.compiled.count_windows import (
     NO_LIMIT,
     WINDOW,
-    bystanders,
-    combine,
+    combine_children,
     correlate,
     enlarge,
     largest_of,
+    leave_one_out_sums,
     numbers_of,
 )
 from adversary.census.spine.compiled.layout import (
     UNBOUNDED,
     likelihood_slope,
+    log_factor_bound,
+    log_factor_bound_within,
     log_likelihood,
-    log_peak,
-    log_peak_within,
-    log_rates,
-    sharers,
+    log_rate_mixture,
+    sharing_leaves,
     tilt_above,
-    trim_at,
+    trim_share,
 )
-from adversary.census.spine.compiled.messages import room_for
+from adversary.census.spine.compiled.messages import workspace_for
 
 compiled, inner = compilers(__file__)
 
-# Units are followed on windows wider than their own by so many times its width on either side.
+# Downward messages are computed on windows extended by this multiple of the width on either side: the adversary may
+# know counts that the release makes unlikely.
 WIDER = 2
 FAR = 200.0
-"""Nats below its peak at which a unit's own factor is negligible."""
+"""Nats below its maximum at which a unit's factor is negligible: exp(-200) is far below every error reported."""
 
-# Logs beyond which an exponential is not worked out.
+# Exponents are capped here: exp overflows doubles at 709.
 HIGHEST = 700.0
 
-# At least what a product of factors up to 1 loses where doubles become subnormal.
+# Upper bound on what a product of factors of at most 1 loses to underflow (doubles are subnormal below 2.2e-308).
 UNDERFLOW = 1e-307
 
 
 class RootMessage(NamedTuple):
-    """Message to one unit: from count `low` on, values, what they lack, and the most beyond them."""
+    """Message to one unit: lowest count, values, bounds on the error of each value, bound on values off the window."""
 
     low: Any
     value: Any
-    lack: Any
+    missing: Any
     most: Any
 
 
 class OutsideMessages(NamedTuple):
-    """Messages to internal units: windows, values, what they lack; the most beyond a window, and the log scale."""
+    """Messages to internal units: windows, values, bounds on their errors; bound off each window, and log scale."""
 
     windows: Any
     value: Any
-    lack: Any
+    missing: Any
     most: Any
     scale: Any
 
 
 @inner
-def wider(window):
-    """(lowest, size) of a window with more room on either side."""
+def widened(window):
+    """(lowest, size) of a window extended by `WIDER` times its size on either side."""
     first = max(0, window.low - WIDER * window.size)
     return first, window.low + window.size + WIDER * window.size - first
 
 
 @inner
-def at_root(n, root, top):
-    """Downward message of the root, 1 everywhere or `top`, and the number of entries in use."""
+def root_messages(n, root, root_message):
+    """Downward message of the root, 1 everywhere or `root_message`, and the number of entries in use."""
     windows, most = np.zeros(n, WINDOW), np.ones(n)
-    low, size = wider(root)
-    if top.value.size > 0:
-        low, size, most[0] = top.low, top.value.size, top.most
+    low, size = widened(root)
+    if root_message.value.size > 0:
+        low, size, most[0] = root_message.low, root_message.value.size, root_message.most
     windows[0].low, windows[0].size = low, size
-    value, lack = np.ones(size + 8 * n), np.zeros(size + 8 * n)
-    for k in range(top.value.size):
-        value[k], lack[k] = top.value[k], top.lack[k]
-    return OutsideMessages(windows, value, lack, most, np.zeros(n)), size
+    value, missing = np.ones(size + 8 * n), np.zeros(size + 8 * n)
+    for k in range(root_message.value.size):
+        value[k], missing[k] = root_message.value[k], root_message.missing[k]
+    return OutsideMessages(windows, value, missing, most, np.zeros(n)), size
 
 
 @inner
-def told_by(L, v, drop, leaves, more, outside):
-    """(value, lack, most beyond, log scale) on a unit's window: its message times its own factor, at most 1.
+def message_times_factor(L, v, net_tilt, leaves, extra, outside):
+    """A unit's downward message times its own factor, on its window.
 
-    more : people who are no draws of a rate that is shared here, beside those in settled leaves
+    extra : people in the unit, beside those in settled leaves, who are not draws of the rate shared within it
+
+    Returns (value, missing, beyond, log scale): values scaled to a maximum of 1, bounds on their errors, and the bound
+    outside the window.
     """
-    window, apart = outside.windows[v], L.units[v].settled + more
-    value, lack = np.full(window.size, -np.inf), np.full(window.size, -np.inf)
+    window, undrawn = outside.windows[v], L.units[v].settled + extra
+    value, missing = np.full(window.size, -np.inf), np.full(window.size, -np.inf)
     for k in range(window.size):
         total = window.low + k
-        if L.units[v].low <= total <= L.units[v].high and total >= apart:
-            log = log_likelihood(L, v, total) - drop * total
+        if L.units[v].low <= total <= L.units[v].high and total >= undrawn:
+            log = log_likelihood(L, v, total) - net_tilt * total
             if leaves >= 0:
-                log += log_rates(L, leaves, total - apart)
-            value[k] = log + log_of(outside.value[window.place + k])
-            lack[k] = log + log_of(outside.lack[window.place + k])
-    # that of the product: the factor's own may lie where the message is zero
+                log += log_rate_mixture(L, leaves, total - undrawn)
+            value[k] = log + log_or_minus_inf(outside.value[window.place + k])
+            missing[k] = log + log_or_minus_inf(outside.missing[window.place + k])
+    # maximum of the product: the factor alone may be largest where the message is zero
     peak = largest_of(value)
     peak = peak if peak > -np.inf else 0.0
     for k in range(window.size):
-        value[k], lack[k] = math.exp(value[k] - peak), math.exp(min(lack[k] - peak, HIGHEST))
-    beyond = log_beyond(L, v, drop, leaves, more, window) + log_of(outside.most[v]) - peak
-    return value, lack, math.exp(min(beyond, HIGHEST)), peak
+        value[k], missing[k] = math.exp(value[k] - peak), math.exp(min(missing[k] - peak, HIGHEST))
+    beyond = log_beyond(L, v, net_tilt, leaves, extra, window) + log_or_minus_inf(outside.most[v]) - peak
+    return value, missing, math.exp(min(beyond, HIGHEST)), peak
 
 
 @inner
-def log_of(value):
-    """Its log, -inf of 0."""
+def log_or_minus_inf(value):
+    """log(value), -inf for 0."""
     return math.log(value) if value > 0.0 else -np.inf
 
 
 @inner
-def log_beyond(L, v, drop, leaves, x, window):
-    """`log_peak` over the counts off a window."""
-    under = log_peak_within(L, v, drop, leaves, x, np.int64(0), window.low - 1)
-    over = log_peak_within(L, v, drop, leaves, x, window.low + window.size, np.int64(UNBOUNDED))
+def log_beyond(L, v, net_tilt, leaves, undrawn, window):
+    """`log_factor_bound` over the counts outside a window."""
+    under = log_factor_bound_within(L, v, net_tilt, leaves, undrawn, np.int64(0), window.low - 1)
+    over = log_factor_bound_within(L, v, net_tilt, leaves, undrawn, window.low + window.size, np.int64(UNBOUNDED))
     return max(under, over)
 
 
 @inner
-def falls_off(L, v, drop, window):
-    """True if a unit's own likelihood is negligible off its window, so that the others are not needed there."""
+def negligible_off_window(L, v, net_tilt, window):
+    """True if a unit's own factor is negligible outside its window: sums of siblings are then not needed there."""
     if L.units[v].low == L.units[v].high:
         return window.low <= L.units[v].low < window.low + window.size
-    leaves, zero = sharers(L, v), np.int64(0)
+    leaves, zero = sharing_leaves(L, v), np.int64(0)
     return (
-        L.units[v].rho > 0.0 and log_beyond(L, v, drop, leaves, zero, window) < log_peak(L, v, drop, leaves, zero) - FAR
+        L.units[v].rho > 0.0
+        and log_beyond(L, v, net_tilt, leaves, zero, window) < log_factor_bound(L, v, net_tilt, leaves, zero) - FAR
     )
 
 
 @inner
-def most_beyond(outer, others, shift, low, size, beyond):
+def bound_off_window(outer, others, shift, low, size, beyond):
     """Bound on the sum over z of others[z] outer[i + z + shift], for all i < 0 and all i >= size.
 
-    Beyond its ends outer is at most `beyond`, and within them at most its largest value up to where i = -1 meets it, or
-    from where i = size does.
+    Outside its ends, `outer` is at most `beyond`; inside, for i < 0 at most its maximum over the entries that i = -1
+    can meet, and for i >= size at most its maximum over those that i = size can meet.
     """
     below, above = 0.0, 0.0
     top, place = beyond, 0
@@ -174,66 +179,66 @@ def most_beyond(outer, others, shift, low, size, beyond):
 
 
 @inner
-def hand_on(L, v, k, value, lack, beyond, peak, spare, window, outside, used):
-    """Tell child k of a unit, itself with children, what all others say; the arrays and numbers in use."""
+def pass_to_child(L, v, k, value, missing, beyond, peak, sibling_sums, window, outside, used):
+    """Append the downward message of child k of a unit; return the messages and the number of entries in use."""
     b = L.units[v].first + k
-    to = outside.windows[b]
-    to.low, to.size = wider(window)
-    to.place = used
-    values = enlarge(outside.value, used, used + to.size)
-    lacks = enlarge(outside.lack, used, used + to.size)
-    others, left_out = numbers_of(spare, k), spare.windows[k].dropped
-    largest = max(largest_of(value + lack), beyond)
-    shift = to.low + spare.windows[k].low - outside.windows[v].low
-    correlate(value, others, shift, values[used : used + to.size])
-    correlate(lack, others, shift, lacks[used : used + to.size])
+    child = outside.windows[b]
+    child.low, child.size = widened(window)
+    child.place = used
+    values = enlarge(outside.value, used, used + child.size)
+    lacks = enlarge(outside.missing, used, used + child.size)
+    others, left_out = numbers_of(sibling_sums, k), sibling_sums.windows[k].dropped
+    largest = max(largest_of(value + missing), beyond)
+    shift = child.low + sibling_sums.windows[k].low - outside.windows[v].low
+    correlate(value, others, shift, values[used : used + child.size])
+    correlate(missing, others, shift, lacks[used : used + child.size])
     under, over = np.zeros(others.size + 1), np.zeros(others.size + 1)
     for z in range(others.size):
         under[z + 1] = under[z] + others[z]
         over[others.size - 1 - z] = over[others.size - z] + others[others.size - 1 - z]
-    for i in range(to.size):
+    for i in range(child.size):
         first = min(max(0, -shift - i), others.size)
         last = min(max(0, value.size - shift - i), others.size)
         lacks[used + i] += left_out * largest + beyond * (under[first] + over[last])
         lacks[used + i] += others.size * UNDERFLOW
-    most = left_out * largest + most_beyond(value + lack, others, shift, to.low, to.size, beyond)
-    top = largest_of(values[used : used + to.size])
+    most = left_out * largest + bound_off_window(value + missing, others, shift, child.low, child.size, beyond)
+    top = largest_of(values[used : used + child.size])
     scale = top if top > 0.0 else 1.0
-    for i in range(to.size):
+    for i in range(child.size):
         values[used + i] /= scale
         lacks[used + i] /= scale
     outside.most[b] = most / scale
     outside.scale[b] = outside.scale[v] + peak + math.log(scale)
-    return OutsideMessages(outside.windows, values, lacks, outside.most, outside.scale), used + to.size
+    return OutsideMessages(outside.windows, values, lacks, outside.most, outside.scale), used + child.size
 
 
 @inner
-def handed_on(L, b, known, on_way):
+def needs_message(L, b, known, on_way):
     """True if a unit on the way to an answer needs a downward message: it has children, or it is marked (-2)."""
     return on_way[b] and (L.units[b].children > 0 or known[b] < -1)
 
 
 @compiled
-def memberships(L, theta, tau, messages, known, more, top):
-    """Likelihood of a leaf's count, and of one more, given everybody but that leaf, with a bound on the error.
+def known_count_likelihoods(L, theta, tau, messages, known, which_count, root_message):
+    """Likelihood of a leaf's count, and of one which_count, given everybody but that leaf, with a bound on the error.
 
-    Only units on the way to leaves that are asked about, or marked, are visited.
+    Only ancestors of leaves with a known count, and of marked units, are visited.
 
     Parameters
     ----------
     L : Layout of one cell
-    theta : (unit,) tilts of internal units, from `saddle`
+    theta : (unit,) tilts of internal units, from `find_tilts`
     tau : share of mass that one trim of a window may drop
     messages : Messages from below, from `upward`
-    known : (unit,) counts of the leaves asked about; -1: not asked, -2: an internal unit whose message is wanted
-    more : -1; or, of leaves whose rate is shared above their parent, which count is answered: 0, that known, or 1, one
-        more, who is no draw of the rate
-    top : Told, the message to the root; without numbers if nothing is outside the tree
+    known : (unit,) known counts of leaves; -1: not wanted, -2: a unit whose downward message is wanted
+    which_count : -1: both counts, in one pass. If a rate is shared above the parents of leaves, one pass is needed per
+        count: 0 for the known count, 1 for one more person, who is not a draw of the rate
+    root_message : RootMessage; with empty arrays if the tree is no part of a larger one
 
     Returns
     -------
-    (answer, lacking, outside): log likelihood (unit, 2) at the known count and one more, NaN where not asked, and the
-    log of what it may lack, both up to one constant; Outside, the downward messages of internal units
+    (answer, lacking, outside): (unit, 2) log likelihood of the known count and of one more, NaN where not wanted; log
+    of the bounds on what these lack, up to the same constant; OutsideMessages of internal units
     """
     n = L.units.size
     on_way = known != -1
@@ -241,82 +246,102 @@ def memberships(L, theta, tau, messages, known, more, top):
         if on_way[v]:
             on_way[L.units[v].parent] = True
     answer, lacking = np.full((n, 2), np.nan), np.full((n, 2), np.inf)
-    outside, used = at_root(n, messages.windows[0], top)
-    room, spare = room_for(L), room_for(L)
+    outside, used = root_messages(n, messages.windows[0], root_message)
+    workspace, sibling_sums = workspace_for(L), workspace_for(L)
     for v in range(n):
         unit = L.units[v]
         if unit.children == 0 or not on_way[v]:
             continue
-        trim = trim_at(L, tau, v)
-        room = combine(unit.first, unit.children, messages, trim, room)
-        drop = tilt_above(L, theta, v) - theta[v]
-        inner, queries = 0, 0
+        trim = trim_share(L, tau, v)
+        workspace = combine_children(unit.first, unit.children, messages, trim, workspace)
+        net_tilt = tilt_above(L, theta, v) - theta[v]
+        inner_children, queries = 0, 0
         for k in range(unit.children):
-            inner += handed_on(L, unit.first + k, known, on_way)
+            inner_children += needs_message(L, unit.first + k, known, on_way)
             queries += known[unit.first + k] >= 0
-        near = inner == 0 and falls_off(L, v, drop, outside.windows[v])
+        window_suffices = inner_children == 0 and negligible_off_window(L, v, net_tilt, outside.windows[v])
         least, most = np.full(unit.children, -NO_LIMIT), np.full(unit.children, NO_LIMIT)
-        if near:
+        if window_suffices:
             window = outside.windows[v]
             for k in range(unit.children):
                 least[k] = window.low - known[unit.first + k] - 1
                 most[k] = window.low + window.size - 1 - known[unit.first + k]
         wanted = on_way[unit.first : unit.first + unit.children]
-        spare = bystanders(unit.children, room, trim, spare, wanted, least, most)
-        if inner > 0:
-            leaves, apart = sharers(L, v), np.int64(more > 0 and unit.sharing > 0)
-            value, lack, beyond, peak = told_by(L, v, drop, leaves, apart, outside)
+        sibling_sums = leave_one_out_sums(unit.children, workspace, trim, sibling_sums, wanted, least, most)
+        if inner_children > 0:
+            leaves, undrawn = sharing_leaves(L, v), np.int64(which_count > 0 and unit.sharing > 0)
+            value, missing, beyond, peak = message_times_factor(L, v, net_tilt, leaves, undrawn, outside)
             for k in range(unit.children):
-                if handed_on(L, unit.first + k, known, on_way):
+                if needs_message(L, unit.first + k, known, on_way):
                     window = messages.windows[unit.first + k]
-                    outside, used = hand_on(L, v, k, value, lack, beyond, peak, spare, window, outside, used)
+                    outside, used = pass_to_child(
+                        L, v, k, value, missing, beyond, peak, sibling_sums, window, outside, used
+                    )
         if queries > 0:
-            ask(L, v, theta, messages.windows[v], spare, known, more, near, outside, answer, lacking)
+            fill_leaf_likelihoods(
+                L,
+                v,
+                theta,
+                messages.windows[v],
+                sibling_sums,
+                known,
+                which_count,
+                window_suffices,
+                outside,
+                answer,
+                lacking,
+            )
     return answer, lacking, outside
 
 
 @inner
-def others_weight(L, v, known, count, drop, spare):
-    """(lowest, logs): exp(-drop y) H(y + count), y the siblings' total, for all leaves with that count known."""
+def siblings_log_weight(L, v, known, count, net_tilt, sibling_sums):
+    """(lowest y, logs) of exp(-net_tilt y) H(y + count), y the siblings' totals of all leaves with that known count."""
     start, stop = np.int64(UNBOUNDED), np.int64(0)
     for k in range(L.units[v].children):
         if known[L.units[v].first + k] == count:
-            start = min(start, spare.windows[k].low)
-            stop = max(stop, spare.windows[k].low + spare.windows[k].size)
+            start = min(start, sibling_sums.windows[k].low)
+            stop = max(stop, sibling_sums.windows[k].low + sibling_sums.windows[k].size)
     weight = np.empty(stop - start)
     for i in range(weight.size):
-        weight[i] = -drop * (start + i)
+        weight[i] = -net_tilt * (start + i)
         if L.units[v].sharing > 0:
-            weight[i] += log_rates(L, L.units[v].sharing, start + i + count - L.units[v].settled)
+            weight[i] += log_rate_mixture(L, L.units[v].sharing, start + i + count - L.units[v].settled)
     return start, weight
 
 
 @inner
-def ask(L, v, theta, likely_at, spare, known, more, near, outside, answer, lacking):
-    """Fill in the answers of the leaves below one unit, whose total is likely to be in one window.
+def fill_leaf_likelihoods(
+    L, v, theta, typical_window, sibling_sums, known, which_count, window_suffices, outside, answer, lacking
+):
+    """Fill `answer` and `lacking` for the leaves below unit v.
 
-    exp(-drop y) is split, exp(-steep (x + y)) going with the likelihood and the rest with the others' law, so that
-    neither is tiny where their product counts. Over all that the others may have in all, their law's weight still runs
-    through more than doubles hold: it is scaled anew for every count, by what meets the likelihood's window. With
-    `near`, the others' sums are those that meet the window, and what lies beyond is bounded as if all of them did.
+    The sum over the siblings' total y has the terms S(y) H(y + k) exp(-net_tilt y) L(x + y) out(x + y). The exponential
+    is split: exp(-likelihood_tilt (x + y)) goes with the likelihood L, the rest with the mixture H, so that neither
+    factor underflows where their product matters. Over the whole window of y, H still covers more orders of magnitude
+    than doubles have; so it is scaled for every x by its maximum over the y that meet the window of L.
+
+    typical_window : window of the unit's own message, where its total is likely to lie
+    window_suffices : the siblings' sums are limited to those that meet the window; the bound on the rest is then as if
+        all of them lay outside
     """
     unit, window = L.units[v], outside.windows[v]
     t = tilt_above(L, theta, v)
-    drop = t - theta[v]
-    leaves = sharers(L, v)
+    net_tilt = t - theta[v]
+    leaves = sharing_leaves(L, v)
     value = outside.value[window.place : window.place + window.size]
-    lack = outside.lack[window.place : window.place + window.size]
-    most = max(outside.most[v], largest_of(value + lack))
-    steep = drop
+    missing = outside.missing[window.place : window.place + window.size]
+    most = max(outside.most[v], largest_of(value + missing))
+    likelihood_tilt = net_tilt
     if leaves >= 0:
-        steep = -likelihood_slope(L, v, likely_at.low + 0.5 * likely_at.size)[0]
-    summit = log_peak(L, v, steep, np.int64(-1), np.int64(0))
-    seen, unseen = np.zeros(window.size), np.zeros(window.size)
+        likelihood_tilt = -likelihood_slope(L, v, typical_window.low + 0.5 * typical_window.size)[0]
+    summit = log_factor_bound(L, v, likelihood_tilt, np.int64(-1), np.int64(0))
+    value_weight, missing_weight = np.zeros(window.size), np.zeros(window.size)
     for j in range(window.size):
         total = j + window.low
         if unit.low <= total <= unit.high:
-            likely = math.exp(log_likelihood(L, v, total) - steep * total - summit)
-            seen[j], unseen[j] = likely * value[j], likely * lack[j]
+            likely = math.exp(log_likelihood(L, v, total) - likelihood_tilt * total - summit)
+            value_weight[j], missing_weight[j] = likely * value[j], likely * missing[j]
     scaled, last_known = np.empty(window.size), np.int64(-1)
     start, weight = np.int64(0), np.empty(0)
     for k in range(unit.children):
@@ -325,11 +350,11 @@ def ask(L, v, theta, likely_at, spare, known, more, near, outside, answer, lacki
             continue
         if known[b] != last_known:
             last_known = known[b]
-            start, weight = others_weight(L, v, known, last_known, drop - steep, spare)
-        others, place = numbers_of(spare, k), spare.windows[k]
+            start, weight = siblings_log_weight(L, v, known, last_known, net_tilt - likelihood_tilt, sibling_sums)
+        others, place = numbers_of(sibling_sums, k), sibling_sums.windows[k]
         weights = weight[place.low - start : place.low - start + place.size]
         for i in range(2):
-            if more >= 0 and i != more:
+            if which_count >= 0 and i != which_count:
                 continue
             x = known[b] + i
             shift = place.low + x - window.low
@@ -337,28 +362,37 @@ def ask(L, v, theta, likely_at, spare, known, more, near, outside, answer, lacki
             top = largest_of(weights[first:last] if last > first else weights)
             for z in range(first, last):
                 scaled[z - first] = math.exp(weights[z] - top)
-            density, miss = overlap(others[first:last], scaled, seen[max(0, shift) :], unseen[max(0, shift) :])
-            if near:
-                beyond = log_beyond(L, v, drop, leaves, np.int64(i), window) + (drop - steep) * x - top - summit
-                miss += outside.most[v] * math.exp(min(beyond, HIGHEST))
+            likelihood, shortfall = weighted_sums(
+                others[first:last], scaled, value_weight[max(0, shift) :], missing_weight[max(0, shift) :]
+            )
+            if window_suffices:
+                beyond = (
+                    log_beyond(L, v, net_tilt, leaves, np.int64(i), window)
+                    + (net_tilt - likelihood_tilt) * x
+                    - top
+                    - summit
+                )
+                shortfall += outside.most[v] * math.exp(min(beyond, HIGHEST))
             elif outside.most[v] > 0.0:
                 for z in range(place.size):
                     total = shift + z + window.low
                     if (z < first or z >= last) and unit.low <= total <= unit.high:
-                        log = log_likelihood(L, v, total) - steep * total - summit + weights[z] - top
-                        miss += others[z] * outside.most[v] * math.exp(min(log, HIGHEST))
-            largest = log_peak(L, v, drop, leaves, np.int64(i)) + (drop - steep) * x - top - summit
-            miss += place.dropped * most * math.exp(min(largest, HIGHEST)) + place.size * UNDERFLOW
-            scale = outside.scale[v] + top + summit - (t - steep) * x
-            answer[b, i], lacking[b, i] = log_of(density) + scale, math.log(miss) + scale
+                        log = log_likelihood(L, v, total) - likelihood_tilt * total - summit + weights[z] - top
+                        shortfall += others[z] * outside.most[v] * math.exp(min(log, HIGHEST))
+            largest = (
+                log_factor_bound(L, v, net_tilt, leaves, np.int64(i)) + (net_tilt - likelihood_tilt) * x - top - summit
+            )
+            shortfall += place.dropped * most * math.exp(min(largest, HIGHEST)) + place.size * UNDERFLOW
+            scale = outside.scale[v] + top + summit - (t - likelihood_tilt) * x
+            answer[b, i], lacking[b, i] = log_or_minus_inf(likelihood) + scale, math.log(shortfall) + scale
 
 
 @inner
-def overlap(others, weights, seen, unseen):
-    """Sums over z of others[z] weights[z] times seen[z] and times unseen[z]."""
-    total, miss = 0.0, 0.0
+def weighted_sums(others, weights, value_weight, missing_weight):
+    """Sums over z of others[z] weights[z] times value_weight[z] and times missing_weight[z]."""
+    total, missing = 0.0, 0.0
     for z in range(others.size):
         w = others[z] * weights[z]
-        total += w * seen[z]
-        miss += w * unseen[z]
-    return total, miss
+        total += w * value_weight[z]
+        missing += w * missing_weight[z]
+    return total, missing

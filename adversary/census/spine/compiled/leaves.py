@@ -1,12 +1,12 @@
-r"""Compiled: the law of one leaf's count in a tilt, walked out from its top with a bound on what is left out.
+r"""Compiled: the tilted distribution of one leaf's count, traced outwards from its mode, with a bound on both tails.
 
 .. math::
 
     w(x) = \text{prior}(x) \exp(-\rho (y - x)^2 - \alpha |y - x| - t x)
 
-has the ratio w(x+1)/w(x) = exp(rho (2y - 2x - 1) - t) (slope x + start) / (x + 1), whose first factor shrinks by
-exp(-2 rho) per step: one exponential per leaf. A geometric series with the last ratio bounds either tail; where the
-prior's factor is not monotone the wrong way, its limit takes its place.
+has the ratio w(x+1)/w(x) = exp(rho (2y - 2x - 1) - t) (slope x + start) / (x + 1) for alpha = 0. The first factor
+shrinks by exp(-2 rho) per step, so one exponential per leaf is enough. A geometric series with the last ratio bounds
+either tail; where the prior's ratio still grows towards its limit, the limit replaces it.
 
 Imported inside functions only, because it brings numba.
 """
@@ -22,26 +22,26 @@ from adversary.census.spine.compiled.layout import UNBOUNDED, log_likelihood
 
 _, inner = compilers(__file__)
 
-# Steps after which the exponential is worked out anew, so that its rounding does not add up.
+# Steps after which the exponential is computed afresh, so that rounding errors do not accumulate.
 FRESH = 16
 LEAST = 1e-300
-"""Of a tail that is not empty, however small: one that underflows would be taken for none, and bound nothing."""
+"""Smallest bound on a tail that is not empty: a bound that underflows to 0 would claim that the tail is empty."""
 
-# Steps after which a walk gives up, its tail large: two windows of so many counts are more than can be combined.
+# Steps after which the trace stops with a large tail bound: two windows of this size are too large to convolve.
 LONGEST = 1 << 20
 
 
 @inner
 def log_ratio(L, v, t, x):
-    """log w(x + 1) / w(x)."""
+    """log w(x + 1) / w(x) of a leaf under tilt t."""
     side = L.units[v].alpha if x >= L.units[v].released else -L.units[v].alpha
-    steep = L.units[v].rho * (2.0 * (L.units[v].released - x) - 1.0) - side - t
-    return steep + math.log((L.units[v].slope * x + L.units[v].start) / (x + 1.0))
+    slope = L.units[v].rho * (2.0 * (L.units[v].released - x) - 1.0) - side - t
+    return slope + math.log((L.units[v].slope * x + L.units[v].start) / (x + 1.0))
 
 
 @inner
-def mode_of(L, v, t, x):
-    """A count from which w falls on both sides, sought in growing steps from x."""
+def leaf_mode(L, v, t, x):
+    """A local maximum of w, by doubling steps from x and then bisection."""
     low, high = L.units[v].low, L.units[v].high
     x = min(max(x, low), high)
     step = 1
@@ -49,35 +49,35 @@ def mode_of(L, v, t, x):
         while x + step < high and step < UNBOUNDED and log_ratio(L, v, t, x + step) > 0.0:
             x += step
             step *= 2
-        far = min(x + step, high)
-        while far - x > 1:
-            middle = (x + far) // 2
+        above = min(x + step, high)
+        while above - x > 1:
+            middle = (x + above) // 2
             if log_ratio(L, v, t, middle) > 0.0:
                 x = middle
             else:
-                far = middle
-        return far
+                above = middle
+        return above
     while x > low and log_ratio(L, v, t, x - 1) <= 0.0:
-        near = max(x - step, low)
-        if near > low and log_ratio(L, v, t, near - 1) <= 0.0:
-            x = near
+        below = max(x - step, low)
+        if below > low and log_ratio(L, v, t, below - 1) <= 0.0:
+            x = below
             step *= 2
             continue
-        while x - near > 1 and log_ratio(L, v, t, x - 1) <= 0.0:
-            middle = (x + near) // 2
+        while x - below > 1 and log_ratio(L, v, t, x - 1) <= 0.0:
+            middle = (x + below) // 2
             if log_ratio(L, v, t, middle - 1) <= 0.0:
                 x = middle
             else:
-                near = middle
-        if x - near == 1 and log_ratio(L, v, t, near) <= 0.0:
-            x = near
+                below = middle
+        if x - below == 1 and log_ratio(L, v, t, below) <= 0.0:
+            x = below
         break
     return x
 
 
 @inner
-def first_guess(L, v, t):
-    """Approximate mode of a leaf's law under the tilt t."""
+def approximate_mode(L, v, t):
+    """Approximate mode of a leaf's distribution under tilt t."""
     if L.units[v].rho > 0.0:
         guess = L.units[v].released - t / (2.0 * L.units[v].rho)
     elif L.units[v].alpha > 0.0:
@@ -93,34 +93,35 @@ def first_guess(L, v, t):
 
 
 @inner
-def walk(L, v, t, mode, tau, out):
-    """(lowest, highest, sum, first, second moment about the mode, tails) of w / w(mode).
+def trace_leaf_weights(L, v, t, mode, tau, out):
+    """Trace w / w(mode) from the mode outwards until the bound on each tail is below tau / 4 of the sum.
 
-    A walk ends where the bound on its tail is below tau / 4 of the sum. `out` is filled as a ring that begins at the
-    mode, out[(x - mode) % out.size] = w(x) / w(mode): whole if it is no shorter than the window.
+    Returns (lowest, highest, sum, first moment, second moment, tails): ends of the window, moments about the mode, and
+    the bound on the mass outside. `out` is filled as a ring buffer that begins at the mode,
+    out[(x - mode) % out.size] = w(x) / w(mode); it holds the whole window if it is no shorter.
     """
     rho, alpha, released = L.units[v].rho, L.units[v].alpha, L.units[v].released
     slope, start, low, high = L.units[v].slope, L.units[v].start, L.units[v].low, L.units[v].high
     shrink = math.exp(-2.0 * rho)
     rising, falling = math.exp(alpha), math.exp(-alpha)
     total, first, second, tails = 1.0, 0.0, 0.0, 0.0
-    x, w, e, k = mode, 1.0, 0.0, 0
+    x, w, decay, k = mode, 1.0, 0.0, 0
     steep_limit = slope
     while x < high:
         if k % FRESH == 0:
-            e = math.exp(rho * (2.0 * (released - x) - 1.0) - t)
+            decay = math.exp(rho * (2.0 * (released - x) - 1.0) - t)
         side = 1.0
         if alpha > 0.0:
             side = falling if x >= released else rising
         factor = (slope * x + start) / (x + 1.0)
-        bound = e * side * max(factor, steep_limit)
+        bound = decay * side * max(factor, steep_limit)
         if (bound < 1.0 and w * bound <= 0.25 * tau * total * (1.0 - bound)) or k > LONGEST:
             tails += max(w * bound / (1.0 - bound), LEAST) if bound < 1.0 else np.inf
             break
-        w *= e * side * factor
+        w *= decay * side * factor
         x += 1
         k += 1
-        e *= shrink
+        decay *= shrink
         total += w
         first += k * w
         second += float(k) * k * w
@@ -131,19 +132,19 @@ def walk(L, v, t, mode, tau, out):
     flat = 1.0 / start
     while x > low:
         if k % FRESH == 0:
-            e = math.exp(-(rho * (2.0 * (released - x) + 1.0) - t))
+            decay = math.exp(-(rho * (2.0 * (released - x) + 1.0) - t))
         side = 1.0
         if alpha > 0.0:
             side = rising if x > released else falling
         factor = x / (slope * (x - 1.0) + start)
-        bound = e * side * max(factor, flat)
+        bound = decay * side * max(factor, flat)
         if (bound < 1.0 and w * bound <= 0.25 * tau * total * (1.0 - bound)) or k > LONGEST:
             tails += max(w * bound / (1.0 - bound), LEAST) if bound < 1.0 else np.inf
             break
-        w *= e * side * factor
+        w *= decay * side * factor
         x -= 1
         k += 1
-        e *= shrink
+        decay *= shrink
         total += w
         first -= k * w
         second += float(k) * k * w
@@ -154,7 +155,7 @@ def walk(L, v, t, mode, tau, out):
 
 @inner
 def log_at_mode(L, v, t, mode):
-    """log w(mode), the prior's own constant with it."""
+    """log w(mode), including the normalising constant of the prior."""
     slope, start = L.units[v].slope, L.units[v].start
     prior = L.units[v].base
     if mode > 0 and not (slope == 1.0 and start == 1.0):

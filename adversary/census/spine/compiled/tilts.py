@@ -1,8 +1,8 @@
-r"""Compiled: the tilts in which the children of each unit are combined, by Newton's method on the saddle point.
+r"""Compiled: tilts in which the children of each unit are convolved, by Newton's method for the saddle point.
 
 Any tilts give the right answer; those with theta_v = t_v + d/dx(-log f_v) at the sum x of the children's tilted means
-put the windows where the posterior is. A sweep goes up with every unit's mean as a line A - C t in the tilt above it,
-and down with the means.
+put the windows where the posterior is. A sweep passes up every unit's mean as a linear function A - C t of the tilt t
+above it (C is its variance), and then passes down the means.
 
 Imported inside functions only, because it brings numba.
 """
@@ -15,52 +15,54 @@ import numpy as np
 
 from adversary._core import compilers
 from adversary.census.spine.compiled.layout import (
+    factor_slope,
     is_measured,
+    largest_eta,
     log_factor,
-    log_summit,
-    slope_of,
-    summit,
     tilt_above,
-    top_rate,
+    tilted_argmax,
+    tilted_maximum,
 )
-from adversary.census.spine.compiled.leaves import first_guess, mode_of, walk
+from adversary.census.spine.compiled.leaves import approximate_mode, leaf_mode, trace_leaf_weights
 
 compiled, inner = compilers(__file__)
 
-# Longest step of a tilt in the first half of the sweeps, and the largest tilt, beyond which rounding would show.
+# Longest step of a tilt in the first half of the sweeps, and the largest tilt, nats per person: with larger ones,
+# rounding errors of exp(-tilt x) would be visible.
 STEP, FARTHEST = 8.0, 1e6
 
-# A sweep that changes no tilt by more ends the search; so many are the most. In the second half of them steps that
-# go on one way double: noisy counts that contradict each other by hundreds of standard deviations meet far out.
+# Largest change of a tilt in the last sweep, and the maximum number of sweeps. In the second half of them, steps that
+# keep their direction double: noisy counts that differ by hundreds of standard deviations need tilts far out.
 CLOSE, SWEEPS = 1e-2, 120
 
-# Standard deviation of a sum of children from which on the change of a tilt counts in proportion to it.
+# Standard deviation of a sum of children above which the change of a tilt is weighted in proportion to it: the sum
+# moves by variance times change.
 WIDE = 33.0
 
-# A leaf's line holds while the tilt above it has changed by less.
+# A leaf's moments are reused while the tilt above it changes by less than this.
 SAME = 1e-3
 ROUGH = 1e-5
-"""Mass that the moments of leaves may lack."""
+"""Share of mass that the moments of leaves may lack: tilts need not be exact."""
 
-# Variance of a sum below which its mean does not follow the tilt.
+# Variance of a sum below which its mean is taken not to depend on the tilt.
 STIFF = 1e-12
 
-# Distance kept from a tilt at which a unit's factor would grow without end.
+# Margin to a tilt at which a unit's factor would grow without end.
 INSIDE = 1e-9
 
 
 @inner
 def given_moments(L, v, t):
-    """Mean and variance of a leaf with a message of its own, in tilt t."""
+    """Mean and variance under tilt t of a leaf whose prior is a list of values in `Layout.given`."""
     unit = L.units[v]
     first, size, low = unit.given_first, unit.given_size, unit.given_low
-    drop = t - unit.given_tilt
+    net_tilt = t - unit.given_tilt
     logs = np.full(size, -np.inf)
     top = -np.inf
     for k in range(size):
         x = low + k
         if L.given[first + k] > 0.0 and unit.low <= x <= unit.high:
-            logs[k] = math.log(L.given[first + k]) + log_factor(L, v, x) - drop * x
+            logs[k] = math.log(L.given[first + k]) + log_factor(L, v, x) - net_tilt * x
             top = max(top, logs[k])
     total, mean, square = 0.0, 0.0, 0.0
     for k in range(size):
@@ -74,21 +76,21 @@ def given_moments(L, v, t):
 
 @inner
 def leaf_moments(L, v, t):
-    """Mean and variance of a leaf in tilt t.
+    """Mean and variance of a leaf under tilt t.
 
-    From the top that the measurement asks for: at 0 there may be another, of a prior that falls steeply at first, from
-    which the law would rise beyond what a double holds.
+    The trace starts at the mode near the measurement. A prior that falls steeply at first may put a second mode at 0;
+    relative to that one, weights could overflow.
     """
     if L.units[v].given_size > 0:
         return given_moments(L, v, t)
-    mode = mode_of(L, v, t, first_guess(L, v, t))
-    _, _, total, first, second, _ = walk(L, v, t, mode, ROUGH, np.zeros(0))
+    mode = leaf_mode(L, v, t, approximate_mode(L, v, t))
+    _, _, total, first, second, _ = trace_leaf_weights(L, v, t, mode, ROUGH, np.zeros(0))
     mean = first / total
     return mode + mean, max(second / total - mean * mean, 0.0)
 
 
 @compiled
-def domains(L):
+def lowest_tilts(L):
     """Infimum of the tilts for which the messages of each unit's children have a finite sum.
 
     Parameters
@@ -111,48 +113,51 @@ def domains(L):
             if unit.given_size == 0 and unit.rho == 0.0 and unit.high >= 1 << 60:
                 least[u] = max(least[u], math.log(unit.slope) - unit.alpha if unit.slope > 0.0 else -np.inf)
         elif unit.rho == 0.0 and unit.table_size == 0 and unit.high >= 1 << 60:
-            rate = top_rate(L) if unit.sharing > 0 else 0.0
+            rate = largest_eta(L) if unit.sharing > 0 else 0.0
             least[u] = max(least[u], least[v] + rate - unit.alpha)
     return least
 
 
 @inner
-def flat_moments(drop, low, high):
-    """Log of the integral of exp(-drop x) from low to high, and mean and variance of x under it."""
+def truncated_exponential_moments(net_tilt, low, high):
+    """Log of the integral of exp(-net_tilt x) over [low, high], and mean and variance of x under this density."""
     width = high - low
-    fall = abs(drop) * width
-    if fall < 1e-3:
-        log, mean, variance = math.log(width) - 0.5 * fall, 0.5 - fall / 12.0, 1.0 / 12.0
+    decay = abs(net_tilt) * width
+    if decay < 1e-3:
+        log, mean, variance = math.log(width) - 0.5 * decay, 0.5 - decay / 12.0, 1.0 / 12.0
     else:
-        rest = math.exp(-fall)
-        log = math.log(width) + math.log(-math.expm1(-fall) / fall)
-        mean = 1.0 / fall - rest / -math.expm1(-fall)
-        variance = max(1.0 / fall**2 - rest / math.expm1(-fall) ** 2, 0.0)
-    if drop < 0.0:
-        return log - drop * high, high - width * mean, width * width * variance
-    return log - drop * low, low + width * mean, width * width * variance
+        rest = math.exp(-decay)
+        log = math.log(width) + math.log(-math.expm1(-decay) / decay)
+        mean = 1.0 / decay - rest / -math.expm1(-decay)
+        variance = max(1.0 / decay**2 - rest / math.expm1(-decay) ** 2, 0.0)
+    if net_tilt < 0.0:
+        return log - net_tilt * high, high - width * mean, width * width * variance
+    return log - net_tilt * low, low + width * mean, width * width * variance
 
 
 @inner
-def blend_rates(L, v, drop):
-    """(x, slope, curvature) of a unit with a shared rate from where its factor's bound lies, over all rates at once.
+def linearise_rate_mixture(L, v, net_tilt):
+    """(x, slope, curvature) of a unit with a shared rate, from the bound on its factor, averaged over all rates.
 
-    log_peak as a function of the tilt is convex, and its slope is where the summits of the rates lie on average. A
-    tilt found so keeps all of a mixture whose rates lie far apart, where one at a summit would keep but that summit.
-    Where counts are limited and not measured, their sum takes the place of the summit, which jumps from end to end.
+    `log_factor_bound` is convex in the tilt; its slope is minus the weighted average, over rates, of the count that
+    maximises each component. The resulting tilt preserves all components of a mixture whose rates lie far apart; a tilt
+    at the maximum of the factor would preserve one. If counts are limited and not measured, the integral over counts
+    replaces the maximum, whose location would jump between the limits.
     """
     unit = L.units[v]
     top = -np.inf
-    total, first, second, spread = 0.0, 0.0, 0.0, 0.0
+    total, first, second, within = 0.0, 0.0, 0.0, 0.0
     for turn in range(2):
         for j in range(L.rates.size):
             rate = L.rates[j]
             if unit.rho > 0.0:
-                log = log_summit(unit.released, unit.rho, unit.alpha, drop - rate.eta, unit.low, unit.high)
-                x = summit(unit.released, unit.rho, unit.alpha, drop - rate.eta, unit.low, unit.high)
-                wide = 0.5 / unit.rho if unit.low < x < unit.high else 0.0
+                log = tilted_maximum(unit.released, unit.rho, unit.alpha, net_tilt - rate.eta, unit.low, unit.high)
+                x = tilted_argmax(unit.released, unit.rho, unit.alpha, net_tilt - rate.eta, unit.low, unit.high)
+                own_variance = 0.5 / unit.rho if unit.low < x < unit.high else 0.0
             else:
-                log, x, wide = flat_moments(drop - rate.eta, float(unit.low), float(unit.high))
+                log, x, own_variance = truncated_exponential_moments(
+                    net_tilt - rate.eta, float(unit.low), float(unit.high)
+                )
             log += rate.log_weight + unit.sharing * rate.log_norm - rate.eta * unit.settled
             if turn == 0:
                 top = max(top, log)
@@ -161,88 +166,88 @@ def blend_rates(L, v, drop):
                 total += w
                 first += w * x
                 second += w * x * x
-                spread += w * wide
+                within += w * own_variance
     mean = first / total
     least = 0.025 / unit.rho if unit.rho > 0.0 else 1.0
-    growth = max(spread / total + second / total - mean * mean, least)
-    return mean, -drop, 1.0 / growth
+    growth = max(within / total + second / total - mean * mean, least)
+    return mean, -net_tilt, 1.0 / growth
 
 
 @inner
-def line_of(L, v, t, theta, at, blend):
-    """(x, slope, curvature): where a unit's factor is followed in one sweep, and minus its log's derivatives there."""
+def linearise_factor(L, v, t, theta, x, keep_all_rates):
+    """(x, slope, curvature): expansion point of a unit's factor in one sweep; derivatives of minus its log there."""
     unit = L.units[v]
-    if blend and unit.sharing > 0 and (unit.rho > 0.0 or unit.near > 0) and unit.table_size == 0:
-        return blend_rates(L, v, t - theta)
-    slope, curvature = slope_of(L, v, at)
-    return at, slope, curvature
+    if keep_all_rates and unit.sharing > 0 and (unit.rho > 0.0 or unit.near > 0) and unit.table_size == 0:
+        return linearise_rate_mixture(L, v, t - theta)
+    slope, curvature = factor_slope(L, v, x)
+    return x, slope, curvature
 
 
 @compiled
-def saddle(L, blend):
+def find_tilts(L, keep_all_rates):
     """Saddle point tilts of all internal units, by Newton's method.
 
     Parameters
     ----------
     L : Layout of one cell
-    blend : whether units with a shared rate are tilted so as to keep all rates, rather than for one summit
+    keep_all_rates : whether units with a shared rate are tilted by `linearise_rate_mixture`, for all rates at once
 
     Returns
     -------
     (theta, sweeps): (unit,) tilts in nats per person, and the number of sweeps, at most `SWEEPS`
     """
     n = L.units.size
-    least = domains(L)
+    least = lowest_tilts(L)
     theta = np.zeros(n)
-    line, fall = np.zeros(n), np.zeros(n)
-    sums, falls = np.zeros(n), np.zeros(n)
-    at, before, longest = np.zeros(n), np.zeros(n), np.full(n, STEP)
+    intercept, own_variance = np.zeros(n), np.zeros(n)
+    child_intercept, child_variance = np.zeros(n), np.zeros(n)
+    expanded_at, last_change, step_limit = np.zeros(n), np.zeros(n), np.full(n, STEP)
     for v in range(n):
         if least[v] >= 0.0:
             theta[v] = least[v] + 1.0
-        at[v] = max(L.units[v].released, 0.0) if L.units[v].children > 0 else np.nan
-    places, slopes, curvatures = np.zeros(n), np.zeros(n), np.zeros(n)
-    means, totals, step, behind = np.zeros(n), np.zeros(n), np.zeros(n), 0.0
+        expanded_at[v] = max(L.units[v].released, 0.0) if L.units[v].children > 0 else np.nan
+    points, slopes, curvatures = np.zeros(n), np.zeros(n), np.zeros(n)
+    own_mean, child_mean, step, slope_at_start = np.zeros(n), np.zeros(n), np.zeros(n), 0.0
     sweeps = 0
     for sweep in range(SWEEPS):
         sweeps += 1
         most = STEP if 2 * sweep < SWEEPS else FARTHEST
         for v in range(n):
-            sums[v] = falls[v] = totals[v] = 0.0
+            child_intercept[v] = child_variance[v] = child_mean[v] = 0.0
         for v in range(n - 1, -1, -1):
             t, unit = tilt_above(L, theta, v), L.units[v]
             if unit.low == unit.high:
-                line[v], fall[v], means[v] = float(unit.low), 0.0, float(unit.low)
+                intercept[v], own_variance[v], own_mean[v] = float(unit.low), 0.0, float(unit.low)
             elif unit.children == 0:
-                if not abs(t - at[v]) < SAME:
+                if not abs(t - expanded_at[v]) < SAME:
                     mean, variance = leaf_moments(L, v, t)
-                    line[v], fall[v], at[v] = mean + variance * t, variance, t
-                means[v] = line[v] - fall[v] * t
+                    intercept[v], own_variance[v], expanded_at[v] = mean + variance * t, variance, t
+                own_mean[v] = intercept[v] - own_variance[v] * t
             else:
-                x, slope, curvature = line_of(L, v, t, theta[v], at[v], blend)
-                places[v], slopes[v], curvatures[v] = x, slope, curvature
-                c = falls[v]
-                line[v] = (sums[v] + c * (curvature * x - slope)) / (1.0 + curvature * c)
-                fall[v] = c / (1.0 + curvature * c)
-                means[v] = x + (theta[v] - t - slope) / curvature if curvature > 0.0 else totals[v]
+                x, slope, curvature = linearise_factor(L, v, t, theta[v], expanded_at[v], keep_all_rates)
+                points[v], slopes[v], curvatures[v] = x, slope, curvature
+                c = child_variance[v]
+                intercept[v] = (child_intercept[v] + c * (curvature * x - slope)) / (1.0 + curvature * c)
+                own_variance[v] = c / (1.0 + curvature * c)
+                own_mean[v] = x + (theta[v] - t - slope) / curvature if curvature > 0.0 else child_mean[v]
             if v > 0:
-                sums[unit.parent] += line[v]
-                falls[unit.parent] += fall[v]
-                totals[unit.parent] += means[v]
-        # slope of the bound along the last step, where it ends; `behind` where it began
-        ahead = 0.0
+                child_intercept[unit.parent] += intercept[v]
+                child_variance[unit.parent] += own_variance[v]
+                child_mean[unit.parent] += own_mean[v]
+        # slope of the bound along the last step at its end; `slope_at_start` at its start
+        slope_at_end = 0.0
         for v in range(n):
             if L.units[v].children > 0:
-                ahead += step[v] * (means[v] - totals[v])
-        # the bound is convex: its least value lies on the way
-        if blend and behind < 0.0 and ahead > -0.5 * behind:
-            share = max(-behind / (ahead - behind), 0.1)
+                slope_at_end += step[v] * (own_mean[v] - child_mean[v])
+        # the bound is convex: its minimum lies between start and end
+        if keep_all_rates and slope_at_start < 0.0 and slope_at_end > -0.5 * slope_at_start:
+            share = max(-slope_at_start / (slope_at_end - slope_at_start), 0.1)
             for v in range(n):
                 theta[v] -= (1.0 - share) * step[v]
                 step[v] *= share
-            behind *= share
+            slope_at_start *= share
             continue
-        largest = behind = 0.0
+        largest = slope_at_start = 0.0
         for v in range(n):
             unit = L.units[v]
             if unit.children == 0:
@@ -250,39 +255,39 @@ def saddle(L, blend):
             t = tilt_above(L, theta, v)
             if unit.low == unit.high:
                 x = float(unit.low)
-                off = sums[v] - falls[v] * theta[v] - x
-                if falls[v] > STIFF:
-                    wanted = theta[v] + off / falls[v]
-                else:  # all children at an end of what they can be
-                    wanted = theta[v] + (math.copysign(STEP, off) if abs(off) > 0.5 else 0.0)
+                excess = child_intercept[v] - child_variance[v] * theta[v] - x
+                if child_variance[v] > STIFF:
+                    wanted = theta[v] + excess / child_variance[v]
+                else:  # all children are at a limit of their counts
+                    wanted = theta[v] + (math.copysign(STEP, excess) if abs(excess) > 0.5 else 0.0)
             else:
-                x = line[v] - fall[v] * t
-                wanted = t + slopes[v] + curvatures[v] * (x - places[v])
+                x = intercept[v] - own_variance[v] * t
+                wanted = t + slopes[v] + curvatures[v] * (x - points[v])
             change = wanted - theta[v]
-            # to and fro: mixtures of rates may bend the other way
-            if change * before[v] < 0.0 and not blend:
-                longest[v] = min(longest[v], 0.5 * abs(before[v]))
-            elif abs(change) > longest[v]:  # one way twice: an early turn is not to hold up what follows
-                longest[v] = min(2.0 * longest[v], most)
-            change = before[v] = min(max(change, -longest[v]), longest[v])
+            # a change of direction: halve the step, as mixtures of rates may be concave
+            if change * last_change[v] < 0.0 and not keep_all_rates:
+                step_limit[v] = min(step_limit[v], 0.5 * abs(last_change[v]))
+            elif abs(change) > step_limit[v]:  # the same direction again: undo the halving of an early turn
+                step_limit[v] = min(2.0 * step_limit[v], most)
+            change = last_change[v] = min(max(change, -step_limit[v]), step_limit[v])
             new = min(max(theta[v] + change, -FARTHEST), FARTHEST)
             if new <= least[v]:
                 new = 0.5 * (theta[v] + least[v]) if theta[v] > least[v] else least[v] + 0.5
             step[v] = new - theta[v]
-            largest = max(largest, abs(step[v]) * max(1.0, math.sqrt(falls[v]) / WIDE))
-            behind += step[v] * (means[v] - totals[v])
+            largest = max(largest, abs(step[v]) * max(1.0, math.sqrt(child_variance[v]) / WIDE))
+            slope_at_start += step[v] * (own_mean[v] - child_mean[v])
             theta[v] = new
             if new != wanted:
-                x = sums[v] - falls[v] * new
-            at[v] = min(max(x, float(unit.low)), float(unit.high))
+                x = child_intercept[v] - child_variance[v] * new
+            expanded_at[v] = min(max(x, float(unit.low)), float(unit.high))
         if largest < CLOSE:
             break
-    return settle_tilts(L, theta), sweeps
+    return limit_tilts(L, theta), sweeps
 
 
 @inner
-def last_slope(L, v):
-    """Final slope of minus a unit's log likelihood: alpha, or the last step of a table; infinite for a Gaussian."""
+def final_slope(L, v):
+    """Slope of minus a unit's log likelihood as counts grow: alpha, last step of a table, or infinite (Gaussian)."""
     unit = L.units[v]
     if unit.rho > 0.0:
         return np.inf
@@ -294,18 +299,18 @@ def last_slope(L, v):
 
 
 @inner
-def settle_tilts(L, theta):
+def limit_tilts(L, theta):
     """Limit the tilts in `theta`, in place, to where no unit's factor grows without end, and return them.
 
-    Only units with children are concerned whose count is not known exactly and not limited by `within_reach`. One
-    with neither a likelihood of its own nor a shared rate gets exactly the tilt of its parent.
+    Concerns units with children, if their count is neither exact nor limited by `within_reach`. A unit with neither a
+    likelihood of its own nor a shared rate gets exactly the tilt of its parent.
     """
     for v in range(L.units.size):
         unit = L.units[v]
         if unit.children > 0 and unit.low < unit.high and unit.near == 0:
             t = tilt_above(L, theta, v)
-            most = t + last_slope(L, v) - INSIDE
+            most = t + final_slope(L, v) - INSIDE
             if unit.sharing > 0:
-                most -= top_rate(L)
+                most -= largest_eta(L)
             theta[v] = min(theta[v], most) if is_measured(L, v) or unit.sharing > 0 else t
     return theta

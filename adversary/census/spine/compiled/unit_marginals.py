@@ -13,7 +13,7 @@ import numpy as np
 
 from adversary._core import compilers
 from adversary.census.spine.compiled.count_windows import numbers_of
-from adversary.census.spine.compiled.layout import log_rates
+from adversary.census.spine.compiled.layout import log_rate_mixture
 
 compiled, inner = compilers(__file__)
 
@@ -36,22 +36,22 @@ def posterior_moments(messages, outer):
     mean, variance, mass = np.zeros(n), np.zeros(n), np.zeros(n)
     for v in range(n):
         window = messages.windows[v]
-        inner, outer_values = numbers_of(messages, v), outer[window.place : window.place + window.size]
+        inner_values, outer_values = numbers_of(messages, v), outer[window.place : window.place + window.size]
         total, first, second = 0.0, 0.0, 0.0
         for k in range(window.size):
-            p = inner[k] * outer_values[k]
+            p = inner_values[k] * outer_values[k]
             total += p
             first += p * k
         centre = first / total
         for k in range(window.size):
-            second += inner[k] * outer_values[k] * (k - centre) ** 2
+            second += inner_values[k] * outer_values[k] * (k - centre) ** 2
         mean[v], variance[v], mass[v] = window.low + centre, second / total, total
     return mean, variance, mass
 
 
 @inner
 def place_of_largest(values):
-    """Index of the largest number, the first one of equals."""
+    """Index of the maximum, the first one of equals."""
     place = 0
     for k in range(values.size):
         if values[k] > values[place]:
@@ -63,14 +63,14 @@ def place_of_largest(values):
 def highest_density(messages, outer, prob, counts):
     """Highest posterior density set of every unit: the smallest set of counts with at least `prob` of the mass.
 
-    Counts enter by falling probability.
+    Counts are added in order of decreasing probability.
 
     Parameters
     ----------
     messages : Messages from below, from `upward`
     outer : numbers from above, from `downward`
     prob : posterior probability of the set, in (0, 1]
-    counts : (unit,) counts to look for in the sets
+    counts : (unit,) counts whose membership in the sets is tested
 
     Returns
     -------
@@ -122,13 +122,13 @@ def rate_posteriors(L, messages, outer):
             continue
         weights[v] = 0.0
         window = messages.windows[v]
-        inner, outer_values = numbers_of(messages, v), outer[window.place : window.place + window.size]
+        inner_values, outer_values = numbers_of(messages, v), outer[window.place : window.place + window.size]
         for k in range(window.size):
             x = window.low + k - L.units[v].settled
-            log = log_rates(L, n, x)
+            log = log_rate_mixture(L, n, x)
             for j in range(L.rates.size):
                 rate = L.rates[j]
                 share = math.exp(rate.log_weight + n * rate.log_norm + rate.eta * x - log)
-                weights[v, j] += inner[k] * outer_values[k] * share
+                weights[v, j] += inner_values[k] * outer_values[k] * share
         weights[v] /= weights[v].sum()
     return weights
