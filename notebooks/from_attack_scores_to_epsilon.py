@@ -212,11 +212,11 @@ plt.show()
 #
 # An accountant's answer can stand in for the claim. `adv.interop.from_pld(pld)` reads a loss distribution of
 # dp_accounting, and so of Opacus and JAX-Privacy; `from_delta` a privacy profile, as OpenDP has it. Both err towards
-# more risk. `from_trade_off` reads points of a trade-off curve, as riskcal has it, and takes it to be straight between
-# them. Here the curve above is read back from 200 of its points.
+# more risk, and so does `from_trade_off`, which reads points of a trade-off curve, as riskcal has it: between them it
+# takes the highest curve that they allow. Here the curve above is read back from 200 of its points, dense at both ends.
 
 # %%
-level = np.r_[0, np.geomspace(1e-6, 1, 200)]
+level = np.r_[0, 1 / (1 + np.exp(np.linspace(14, -14, 200))), 1]
 curve = adv.interop.from_trade_off(level, loss.power(level))
 for name, one in {"the loss itself": loss, "from its curve": curve}.items():
     power, top = one.power(0.05), one.posterior_bounds(0.5, 0.05)[1]

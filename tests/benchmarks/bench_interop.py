@@ -80,7 +80,7 @@ def test_a_trade_off_curve_of_riskcal_is_the_loss_it_came_from() -> None:
     pld = distributions.from_laplace_mechanism(1.5, value_discretization_interval=1e-2)
     level = np.linspace(0.0, 1.0, 2001)
     power = 1.0 - analysis.get_beta_from_pld(pld, alpha=level)
-    loss = interop.from_trade_off(level, power)
+    loss = interop.from_trade_off(level, power, linear=True)
     mine = interop.from_pld(pld)
     np.testing.assert_allclose(loss.advantage, mine.advantage, atol=1e-3)
     np.testing.assert_allclose([loss.power(a) for a in (0.05, 0.2)], [mine.power(a) for a in (0.05, 0.2)], atol=1e-3)

@@ -55,10 +55,38 @@ def test_a_guarantee_is_its_profile(guarantee: adv.Guarantee) -> None:
 def test_a_loss_is_its_trade_off_curve() -> None:
     loss = adv.RandomizedResponse(1.3, 4).privacy_loss()
     level, power = loss.corners
-    found = interop.from_trade_off(level, power)
+    found = interop.from_trade_off(level, power, linear=True)
     np.testing.assert_allclose(found.delta(EPSILONS), loss.delta(EPSILONS), rtol=1e-12, atol=1e-15)
+    assert (interop.from_trade_off(level, power).delta(EPSILONS) >= loss.delta(EPSILONS) - 1e-15).all()
     with pytest.raises(ValueError, match="concave"):
         interop.from_trade_off([0.0, 0.5, 1.0], [0.0, 0.2, 1.0])
+
+
+@pytest.mark.parametrize("points", [3, 7, 60, 400])
+@pytest.mark.parametrize("loss", [adv.Gaussian(0.7).privacy_loss(), adv.Laplace(0.4).privacy_loss()], ids=str)
+def test_between_points_of_a_curve_the_risk_is_not_less_than_that_of_any_curve_through_them(
+    loss: adv.PrivacyLoss, points: int
+) -> None:
+    level = np.r_[0.0, np.geomspace(1e-7, 1.0, points - 1)]
+    above = interop.from_trade_off(level, loss.power(level))
+    assert (above.delta(EPSILONS) >= loss.delta(EPSILONS) - 1e-15).all()
+    every = np.linspace(0.0, 1.0, 501)
+    assert (above.power(every) >= loss.power(every) - 1e-14).all()
+    # at a kink of the curve, as that of Laplace noise has, the error falls with the distance of the points only
+    error = 60.0 / points**2 if isinstance(loss, type(adv.Gaussian(1.0).privacy_loss())) else 2.0 / points
+    assert points < 60 or (above.power(every) <= loss.power(every) + error).all()
+
+
+def test_the_curve_above_two_lines_meets_where_their_neighbours_do() -> None:
+    # between 0.2 and 0.5 a concave curve is below both chords beside it, 2.5 x and 0.6 + 0.4 x
+    level, power = np.array([0.0, 0.2, 0.5, 1.0]), np.array([0.0, 0.5, 0.8, 1.0])
+    above = interop.from_trade_off(level, power)
+    crossing = (0.6 / (2.5 - 0.4), 2.5 * 0.6 / (2.5 - 0.4))
+    assert above.power(crossing[0]) >= crossing[1] - 1e-15
+    assert above.power(0.0) == pytest.approx(0.3)  # the second chord, 0.3 + x, at level 0
+    assert above.power(0.7) == pytest.approx(1.0)  # it reaches 1 there
+    # the ends alone leave everything open
+    assert interop.from_trade_off([0.0, 1.0], [0.0, 1.0]).power(0.0) == 1.0
 
 
 def test_scores_of_an_attack_prove_an_epsilon_whose_error_is_controlled() -> None:

@@ -127,26 +127,33 @@ def from_delta(function: Callable[[float], float], count: int = 2001) -> Lattice
     return lattice_above(_SymmetricProfile(function), np.concatenate([-side[:0:-1], side]))  # type: ignore[arg-type]
 
 
-def from_trade_off(level: ArrayLike, power: ArrayLike) -> LatticeLoss:
-    """Loss from points of a trade-off curve, such as those of riskcal; exact for curves linear between the points.
+def from_trade_off(level: ArrayLike, power: ArrayLike, *, linear: bool = False) -> LatticeLoss:
+    """Loss from points of a trade-off curve, such as those of riskcal; it errs toward more risk between the points.
+
+    The loss is that of the smallest concave curve above every concave curve through the points: between two of them a
+    curve lies below the extended chords of both neighbouring intervals. Before the first positive level nothing else
+    bounds the slope, so points close to 0 matter; what they leave open is a probability of an infinite loss.
 
     Parameters
     ----------
     level : false alarm probabilities, increasing from 0 to 1, (point,)
     power : power of the best test at each level (1 minus its false negative probability), (point,); concave, from
         power[0] at level 0 (the probability of an infinite loss) to 1
+    linear : True if the curve is known to be linear between the points, as that of a discrete loss between its corners
 
     Returns
     -------
-    LatticeLoss.
+    LatticeLoss; exact if `linear`.
 
     Raises
     ------
     ValueError : the points do not rise from level 0 to (1, 1), or are not concave
 
-    >>> loss = from_trade_off([0.0, 0.25, 1.0], [0.0, 0.75, 1.0])
+    >>> loss = from_trade_off([0.0, 0.25, 1.0], [0.0, 0.75, 1.0], linear=True)
     >>> round(loss.epsilon(0.0), 6), round(loss.power(0.1), 6)
     (1.098612, 0.3)
+    >>> round(from_trade_off([0.0, 0.25, 1.0], [0.0, 0.75, 1.0]).power(0.1), 6)
+    0.766667
     """
     level, power = paired_arrays({"level": level, "power": power})
     a, b = check_probability("level", level), check_probability("power", power)
@@ -157,4 +164,36 @@ def from_trade_off(level: ArrayLike, power: ArrayLike) -> LatticeLoss:
     straight = p[2:] * q[1:-1] <= p[1:-1] * q[2:] + 1e-12
     if (q < 0.0).any() or (p < 0.0).any() or not straight.all() or (p[1:][q[1:] == 0.0] > 0.0).any():
         raise ValueError("level and power must rise along a concave curve")
+    if not linear:
+        a, b = _curve_above(a[np.append(True, q[1:] > 0.0)], b[np.append(True, q[1:] > 0.0)])
+        q, p = np.append(0.0, np.diff(a)), np.append(b[0], np.diff(b))
     return LatticeLoss.from_probs(p, q)
+
+
+def _curve_above(level: Floats, power: Floats) -> tuple[Floats, Floats]:
+    """Corners of the smallest concave curve above all concave curves through these points."""
+    slope = np.diff(power) / np.diff(level)
+    # The chord before the first interval is vertical, and that after the last is horizontal: power is at most 1.
+    after = np.append(slope[1:], 0.0)
+    steep = np.append(np.inf, slope[:-1])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        meets = (power[1:] - power[:-1] - after * np.diff(level)) / (steep - after)
+    meets = np.where(steep > after, np.clip(meets, 0.0, np.diff(level)), 0.0)
+    high = np.minimum(power[1:] - after * (np.diff(level) - meets), 1.0)
+    points = np.column_stack([np.append(level, level[:-1] + meets), np.append(power, high)])
+    corners: list[Floats] = []
+    # Upper hull, from left to right; of points at one level the highest is visited last and replaces the others.
+    for point in points[np.lexsort((points[:, 1], points[:, 0]))]:
+        while corners and corners[-1][0] == point[0]:
+            corners.pop()
+        while len(corners) > 1 and _is_below(corners[-1], corners[-2], point):
+            corners.pop()
+        corners.append(point)
+    hull = np.array(corners)
+    return hull[:, 0], hull[:, 1]
+
+
+def _is_below(middle: Floats, left: Floats, right: Floats) -> bool:
+    """True if a point lies on or below the chord of two others, each (level, power)."""
+    (x, y), (x0, y0), (x1, y1) = middle, left, right
+    return bool((y - y0) * (x1 - x0) <= (y1 - y0) * (x - x0))
