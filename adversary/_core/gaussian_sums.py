@@ -10,21 +10,23 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from numpy.polynomial.hermite_e import herme2poly
 from numpy.typing import ArrayLike
-from scipy.special import erfcx
+from scipy.special import bernoulli, erfcx, factorial
 
 from adversary._core.numeric import Floats, Integers, as_array, scalar_or_array
 
-# A tail that needs more terms than these has sigma above 89, where the midpoint form is exact to 1e-13.
-_DIRECT_TERMS = 800
+# Where a tail is summed in closed form: rho, of sigma above 3.2, and the largest fall of its logarithm a term.
+# A correction is about (fall / 2 pi)^2 or 1 / (2 pi sigma)^2 of the one before: after nine, 1e-15 of the sum is left.
+_SMOOTH_RHO, _SMOOTH_FALL, _CORRECTIONS = 0.05, 1.0, 9
 # At rho = pi the fifth term is exp(-20 pi) = 5e-28 of the sum or less, in either form of the series.
 _THETA_TERMS = np.arange(1, 5)
 # Lagrange interpolation at six nodes errs by 0.005 h^6 times the sixth derivative: 1.5e-14 of it at h = 0.012.
 # Spacing h of an interpolation table, in standard deviations or, if smaller, in decay lengths of the tail.
 _SMOOTH = 0.012
 
-# Number of terms below which tails are summed in one array; grouping them by start would take longer.
-_FEW = 20_000
+# Number of tails summed in one array, because grouping them by start would take longer, and the most in memory at once.
+_FEW, _PIECE = 2_000, 40_000
 
 
 def log_theta(rho: float, fraction: float | Floats = 0.0) -> Any:
@@ -65,8 +67,8 @@ def log_tail_sum(start: ArrayLike, rho: float) -> Floats:
     """Log of sum_{i >= 0} exp(-rho (start + i)^2): the tail of a discrete Gaussian, unnormalised.
 
     Relative error below 1e-13 in either tail. For a start left of the peak, the left tail is subtracted from the theta
-    sum. Right of the peak the terms are added directly or, if that takes more than 800, summed by the midpoint
-    Euler-Maclaurin formula with three corrections (Hermite polynomials of the scaled start).
+    sum. Right of the peak the terms are added directly or, if they fall slowly (sigma above 3.2, and less than a nat
+    from the first to the second), summed by the midpoint Euler-Maclaurin formula with nine corrections.
 
     Parameters
     ----------
@@ -130,39 +132,45 @@ def log_tail_sums(start: Floats, step: float, count: int, rho: float) -> Floats:
 def _log_right_tail(x: Floats, rho: float) -> Floats:
     """log_tail_sum for x >= 1/2."""
     result = np.empty_like(x)
-    # Terms below exp(-40) = 4e-18 of the first do not count. Term i is at most exp(-rho i^2) and exp(-2 rho x i) of it:
-    # sqrt(40 / rho) terms, or 40 / (2 rho x), are enough. Where both exceed 800, the sum is smooth.
-    smooth = (rho < 40.0 / _DIRECT_TERMS**2) & (2.0 * rho * x < 0.05)
-    result[smooth] = _log_right_tail_smooth(x[smooth], rho)
+    smooth = (rho <= _SMOOTH_RHO) & (2.0 * rho * x <= _SMOOTH_FALL)
+    for here in _pieces(np.flatnonzero(smooth), _PIECE):
+        result[here] = _log_right_tail_smooth(x[here], rho)
     direct = np.flatnonzero(~smooth)
     groups = [direct] if direct.size else []
-    if direct.size * min(np.sqrt(40.0 / rho), _DIRECT_TERMS) >= _FEW:
+    # Terms below exp(-40) = 4e-18 of the first do not count. Term i is at most exp(-rho i^2) and exp(-2 rho x i) of it:
+    # sqrt(40 / rho) terms, or 40 / (2 rho x), are enough.
+    if direct.size >= _FEW:
         octave = np.frexp(np.maximum(x[direct], 0.5))[1]
         # Tails that start farther out need fewer terms: sum them in groups of similar start.
         groups = [direct[octave == power] for power in np.unique(octave)]
     for group in groups:
         terms = int(min(np.sqrt(40.0 / rho), 40.0 / (2.0 * rho * max(float(x[group].min()), 0.5)))) + 2
-        i = np.arange(min(terms, _DIRECT_TERMS + 2), dtype=np.float64)
-        # At most four million terms, 32 MB, in memory at once.
-        for here in _pieces(group, max(1, 4_000_000 // i.size)):
+        i = np.arange(terms, dtype=np.float64)
+        for here in _pieces(group, _PIECE):
             y = x[here]
             result[here] = -rho * y * y + np.log(np.exp(-rho * (i * i + 2.0 * np.outer(y, i))).sum(1))
     return result
 
 
 def _log_right_tail_smooth(x: Floats, rho: float) -> Floats:
-    """Midpoint Euler-Maclaurin: the integral from x - 1/2, and corrections with f', f''' and f^(5) there."""
-    sigma2 = 0.5 / rho
-    z = (x - 0.5) / np.sqrt(sigma2)
+    """Midpoint Euler-Maclaurin: the integral from x - 1/2, and corrections with its odd derivatives there."""
+    z, polynomial = (x - 0.5) * np.sqrt(2.0 * rho), np.zeros_like(x)
     square = z * z
-    hermite3, hermite5 = (square - 3.0) * z, ((square - 10.0) * square + 15.0) * z
-    series = (
-        np.sqrt(np.pi / 2) * erfcx(z / np.sqrt(2))
-        - z / (24 * sigma2)
-        + 7 * hermite3 / (5760 * sigma2**2)
-        - 31 * hermite5 / (967680 * sigma2**3)
-    )
-    return np.asarray(-0.5 * square + 0.5 * np.log(sigma2) + np.log(series), dtype=np.float64)
+    for one in _corrections(rho):
+        polynomial = polynomial * square + one
+    series = np.sqrt(np.pi / 2) * erfcx(z / np.sqrt(2)) + z * polynomial
+    return np.asarray(-0.5 * square - 0.5 * np.log(2.0 * rho) + np.log(series), dtype=np.float64)
+
+
+@lru_cache(maxsize=64)
+def _corrections(rho: float) -> tuple[float, ...]:
+    """Coefficients of z^16, z^14, ..., 1 in the sum over k of B_2k(1/2) / (2k)! He_{2k-1}(z) / z / sigma^2k."""
+    orders = 2 * np.arange(1, _CORRECTIONS + 1)
+    # B_n(1/2) = (2^(1 - n) - 1) B_n, and sigma^2 = 1 / (2 rho).
+    halves = (2.0 ** (1.0 - orders) - 1.0) * bernoulli(orders[-1])[orders] / factorial(orders)
+    hermite = np.zeros(2 * _CORRECTIONS)
+    hermite[1::2] = halves * (2.0 * rho) ** (orders // 2)
+    return tuple(herme2poly(hermite)[:0:-2])
 
 
 def _pieces(x: Integers, size: int) -> list[Integers]:

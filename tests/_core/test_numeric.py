@@ -32,7 +32,7 @@ def test_log_theta_of_a_shifted_lattice(rho: float, fraction: float) -> None:
     np.testing.assert_allclose(array, expected, rtol=1e-14, atol=1e-15)
 
 
-@pytest.mark.parametrize("rho", [1e-7, 6.2e-5, 6.3e-5, 0.01, 0.3, 2.0, 50.0])
+@pytest.mark.parametrize("rho", [1e-7, 6.2e-5, 0.01, 0.049, 0.051, 0.3, 2.0, 50.0])
 @pytest.mark.parametrize("z", [-30.0, -3.0, -0.4, 0.0, 0.3, 1.0, 6.0, 25.0])
 def test_log_tail_sum_at_any_real_start(rho: float, z: float) -> None:
     """sum over i >= 0 of exp(-rho (start + i)^2), start = z standard deviations, here off the lattice."""
@@ -45,7 +45,7 @@ def test_log_tail_sum_at_any_real_start(rho: float, z: float) -> None:
             last = max(int(-start), 0) + int(14 / math.sqrt(rho)) + 12
             expected = mpmath.log(mpmath.fsum(mpmath.exp(-r * (s + i) ** 2) for i in range(last)))
     found = float(gaussian_sums.log_tail_sum(np.array(start), rho))
-    assert found == pytest.approx(float(expected), rel=1e-12, abs=1e-12)
+    assert found == pytest.approx(float(expected), rel=1e-13, abs=1e-13)
 
 
 def _sum_by_euler_maclaurin(rho: Any, start: Any) -> Any:
