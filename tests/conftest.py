@@ -5,6 +5,7 @@ several workers share them out.
 
 import os
 import signal
+import sys
 
 import pytest
 from hypothesis import settings
@@ -40,6 +41,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return FIRST.index(name) if name in FIRST else len(FIRST) + (name not in long)
 
     items.sort(key=place)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """None for benchmarks, which measure time and print."""
+    return 0 if all("benchmarks" in one for one in config.args) else None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The table of the benchmarks that ran."""
+    stopwatch = sys.modules.get("tests.benchmarks.stopwatch")
+    if stopwatch and stopwatch.ROWS:
+        terminalreporter.write_sep("=", "benchmarks, seconds")
+        for line in stopwatch.table():
+            terminalreporter.write_line(line)
 
 
 def _file(item: pytest.Item) -> str:

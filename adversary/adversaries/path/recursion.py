@@ -34,8 +34,8 @@ from adversary.privacy.mechanisms import Mechanism
 AT_ONCE = 50_000
 """Releases per batch in the search for distinct ones: sorting takes several times the memory of the releases."""
 
-# Pairs of counts of two steps whose work equals that of one count of a step, about.
-_PAIRS = 32
+# Pairs of counts of two steps whose work equals that of one count of a step, about: convolved, or one by one.
+_CONVOLVED, _ONE_BY_ONE = 360.0, 7.0
 
 
 def distinct_rows(rows: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -171,7 +171,7 @@ class Path:
         windows = self.windows.above(released, step, x, closed=True)
         result = np.full((len(released), x.size), np.nan)
         most = MAX_PRODUCTS if self._convolved else MAX_STATES
-        for rows in chunks(windows, x.size, len(released), most):
+        for rows in chunks(windows, x.size, len(released), most, convolved=self._convolved):
             part = [(low[rows], size) for low, size in common(windows, rows)]
             result[rows] = self._transition(step, np.broadcast_to(x, (rows.size, x.size)), released.rows(rows), part)
         return result
@@ -335,7 +335,8 @@ class Path:
             return 1.0
         windows = self.windows.above(released, step, x, closed=True)
         pairs = costs(windows, x.size, len(released))
-        return float(np.mean(sum((size for _, size in windows), pairs / _PAIRS)))
+        each = _CONVOLVED if self._convolved else _ONE_BY_ONE
+        return float(np.mean(sum((size for _, size in windows), pairs / each)))
 
     def learned(self, released: Released) -> dict[int, Belief]:
         """Posterior beliefs after one release, by the lowest level of every step; certain knowledge is unchanged."""

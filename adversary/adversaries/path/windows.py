@@ -19,7 +19,8 @@ from adversary.privacy.mechanisms import Mechanism
 MAX_STATES = 50_000_000
 # Largest number of pairs of counts of two levels, per release: if held in memory, and if convolved.
 MAX_PRODUCTS = 2_000_000_000
-_CHUNK_STATES = 4_000_000
+# Pairs of counts in memory at a time or, where sums are convolutions, counts: these stay in a processor's cache.
+_CHUNK_STATES, _CHUNK_COUNTS = 4_000_000, 100_000
 _WHOLE_SUPPORT = 4096
 _DRIFT_ROUNDS = 6
 # Truncated weight of a level's window, in nats: at most exp(-36), about 2e-16, under either hypothesis.
@@ -108,7 +109,7 @@ class Windows:
         fall = np.zeros(len(released))
         for lower, upper in zip(self.steps[i:-1], self.steps[i + 1 :], strict=True):
             rise = lower.link.suggested_increase(released) if lower.link else np.zeros(len(released))
-            fall = fall + np.minimum(rise, _most_others(upper.belief, low))
+            fall = fall + np.minimum(rise, _supports(upper.belief, low)[1] - low)
             sources += [noisy[:, level] - fall for level in upper.levels]
         if step.belief.proper:
             sources.append(_by_value(lambda k: float((step.belief.window(k) or (k, k))[0]), low))
@@ -347,7 +348,9 @@ def _endless(belief: Belief) -> ValueError:
     )
 
 
-def chunks(windows: list[tuple[Floats, Integers]], first: int, rows: int, most: int = MAX_STATES) -> Iterator[Integers]:
+def chunks(
+    windows: list[tuple[Floats, Integers]], first: int, rows: int, most: int = MAX_STATES, *, convolved: bool = False
+) -> Iterator[Integers]:
     """Row numbers in groups of similar window size, so that padding and memory stay small."""
     cost = costs(windows, first, rows)
     if cost.max() > most:
@@ -357,12 +360,13 @@ def chunks(windows: list[tuple[Floats, Integers]], first: int, rows: int, most: 
             f"release number {worst} spans {widths} possible counts at its levels, too many to add up: "
             "the releases disagree too much, or the noise is too wide, for this belief or this many levels"
         )
-    order = np.argsort(cost, kind="stable")
-    start = 0
+    limit = _CHUNK_COUNTS if convolved else _CHUNK_STATES
+    cost = sum((size for _, size in windows), np.full(rows, first)) if convolved else cost
+    order, start = np.argsort(cost, kind="stable"), 0
     while start < rows:
         # Rows stand in order of cost: the last of a group has the largest. The group is halved until it fits.
         stop = rows
-        while stop - start > 1 and (stop - start) * cost[order[stop - 1]] > _CHUNK_STATES:
+        while stop - start > 1 and (stop - start) * cost[order[stop - 1]] > limit:
             stop = start + (stop - start) // 2
         yield order[start:stop]
         start = stop
@@ -393,11 +397,6 @@ def _by_value(function: Callable[[int], float], x: Floats) -> Floats:
     """A function of whole numbers over an array, called once per distinct value."""
     values, inverse = np.unique(x, return_inverse=True)
     return np.array([function(int(v)) for v in values])[inverse.ravel()]
-
-
-def _most_others(law: Belief, inside: Floats) -> Floats:
-    """Largest count outside that a belief allows, given these counts inside."""
-    return _by_value(lambda k: _or_infinity(law.support(k)[1]) - k, inside)
 
 
 def _or_infinity(end: int | None) -> float:

@@ -23,14 +23,13 @@ from adversary.adversaries.risk.bayes_factors import BayesFactorLaw
 from adversary.adversaries.risk.law_fingerprint import law_fingerprint
 from adversary.adversaries.risk.law_parts import (
     NOTHING,
-    UNSEEN,
     ContinuousPart,
     DiscretePart,
     Part,
     compatible,
     outer_sum,
 )
-from adversary.adversaries.risk.listed_releases import DRAWS, list_releases
+from adversary.adversaries.risk.listed_releases import DRAWS, MOST_WORK, list_releases, work_per_release
 from adversary.privacy.losses import (
     GaussianLoss,
     LatticeLoss,
@@ -41,6 +40,8 @@ from adversary.privacy.losses import (
 )
 from adversary.privacy.mechanisms import IntegerNoise, Mechanism
 
+# Work of a list of releases, in counts gone over: the laws of both truths, where simulations are three readings.
+_MOST_LISTED = 1.5 * MOST_WORK
 _HALF = 6_000_000
 
 # Total probability of the least probable releases that a large grid leaves out.
@@ -64,9 +65,10 @@ def bayes_factor_law(
     scheduler: str | None = None,
     workers: int | None = None,
 ) -> BayesFactorLaw:
-    """Distribution of the log Bayes factor over releases of this truth: exact if the grid of releases is small enough.
+    """Distribution of the log Bayes factor over releases of this truth: exact if listing them is little work.
 
-    Otherwise all but the lowest release is simulated, and averages have Monte Carlo standard errors.
+    Otherwise, if listing is over half a second's work and more than simulating `draws`, all but the lowest release is
+    simulated, and averages have Monte Carlo standard errors.
 
     Parameters
     ----------
@@ -95,7 +97,15 @@ def bayes_factor_law(
     known = all(path.known and not path.steps[0].adjusted for path in paths)
     lowest = own_release(plan, paths[0], truth, 0, 0) if known else None
     known, own = lowest is not None, NOTHING if lowest is None else lowest
-    split = _in_two([own, *_other_parts(plan, paths, truth, progress)]) if known else _whole(plan, adversary, truth)
+
+    def listed(most: float) -> tuple[Part, DiscretePart] | None:
+        if known:
+            return _in_two([own, *_other_parts(plan, paths, truth, progress, most)])
+        return _whole(plan, adversary, truth, most)
+
+    split = listed(_MOST_LISTED)
+    if split is None and (work := draws * work_per_release(plan, adversary, truth)) > _MOST_LISTED:
+        split = listed(work)
     if known and adversary.sampling_rate < 1.0:
         known, own, split = False, NOTHING, _of_sampled(split, adversary.sampling_rate)
     simulated = 0 if split else draws
@@ -175,13 +185,13 @@ def _of_density(loss: PrivacyLoss, target: int) -> Part:
     return DiscretePart(values, weights)
 
 
-def _other_parts(plan: Plan, paths: list[Path], truth: Truth, progress: bool) -> Iterator[Part | None]:
+def _other_parts(plan: Plan, paths: list[Path], truth: Truth, progress: bool, most: float) -> Iterator[Part | None]:
     """All parts but the first cell's lowest release; None for a part that cannot be listed."""
     for cell, path in enumerate(paths):
         for level in path.steps[0].levels[0 if cell else 1 :]:
             yield own_release(plan, path, truth, level, cell)
         if len(path.steps) > 1:
-            yield upper_evidence.evidence_above(plan, path, truth, cell, progress)
+            yield upper_evidence.evidence_above(plan, path, truth, cell, progress, most)
 
 
 def _in_two(parts: list[Part | None]) -> tuple[Part, DiscretePart] | None:
@@ -244,13 +254,15 @@ def _of_sampled(split: tuple[Part, DiscretePart] | None, rate: float) -> tuple[P
     return NOTHING, DiscretePart(amplified_loss(values, rate), weights)
 
 
-def _whole(plan: Plan, adversary: Adversary, truth: Truth) -> tuple[Part, DiscretePart] | None:
-    """All releases in one list, if the lowest one is not independent of the rest; None if too many."""
+def _whole(plan: Plan, adversary: Adversary, truth: Truth, most: float) -> tuple[Part, DiscretePart] | None:
+    """All releases in one list, if the lowest one is not independent of the rest; None if that is too much work."""
     listed = list_releases(plan, truth, upper_evidence.MAX_GRID // 20)
     if listed is None:
         return None
     released, weights = listed
-    keep = weights > UNSEEN
+    keep = upper_evidence.most_probable(weights)
+    if keep.size * work_per_release(plan, adversary, truth) > most:
+        return None
     return NOTHING, DiscretePart(log_bayes_factor(plan, adversary, released.rows(keep)), weights[keep])
 
 
