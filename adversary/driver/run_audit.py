@@ -107,9 +107,9 @@ def audit(
         `sensitivity/NAME` of several truths. For one plan
     keep_going : where a group beside the audit itself fails, whether it is left out, and attribute `left_out` (JSON)
         says why by its name, for a long audit; otherwise its error is raised
-    draws : number of simulated releases, where releases are simulated: only when they are too many to list, or to fit
-        one by one. Unless given 20,000, fewer (but 500) where each takes an `Adversary` long to read, or 1,000 where
-        continuous latents are sampled
+    draws : number of simulated releases, where releases are simulated: only when listing them all is over a second's
+        work and more than these draws are, or when they are too many to fit one by one. Unless given as many as a
+        second allows, 500 to 20,000, or 1,000 where continuous latents are sampled
     sampling : lengths of sampled posteriors, `adversary.Sampling`
     rng : seed
     progress : show a bar with the time left on work of more than a few seconds

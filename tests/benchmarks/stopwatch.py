@@ -1,4 +1,4 @@
-"""How the benchmarks measure, the one table that ends a run of them, and the plan of the 2020 Census that several read."""
+"""How benchmarks measure, the one table that ends a run of them, and the plan of the 2020 Census that several read."""
 
 from __future__ import annotations
 
