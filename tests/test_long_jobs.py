@@ -17,7 +17,8 @@ from adversary import nmf
 from adversary._core import store
 from adversary._core.store import MANIFEST, RECORDS
 from adversary.bounded.thesis import coverage_study
-from adversary.census.nmf.runs.county_runs import RunInput, run
+from adversary.census.nmf.runs.county_runs import run
+from adversary.census.nmf.runs.run_input import RunInput
 from adversary.models.fitting import many_fits
 from tests._core.test_store import contents
 from tests.catalogue import STORIES

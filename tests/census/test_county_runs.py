@@ -19,8 +19,9 @@ import adversary as adv
 from adversary import nmf
 from adversary._core.store import RECORDS
 from adversary.census.nmf.runs import county_runs
-from adversary.census.nmf.runs.county_runs import RunInput, description, leaf_prior, run
+from adversary.census.nmf.runs.county_runs import run
 from adversary.census.nmf.runs.run_findings import of_cell, write_blocks_csv
+from adversary.census.nmf.runs.run_input import RunInput, description, leaf_prior
 from adversary.census.nmf.units import geoid, name_of
 from adversary.census.report import spine_answer, spine_page
 from tests import commands
@@ -69,7 +70,7 @@ def test_every_block_and_cell_has_a_row_in_a_csv_file(done: Any, tmp_path: Path)
         assert row["GEOID"] == one["name"] == geoid(row["geocode"])
         assert float(row["mean"]) == pytest.approx(one["mean"])
         assert row["status"] == one["status"]
-    assert {row["label"] for row in found} == set(done.read.labels)
+    assert {row["label"] for row in found} == set(done.measurements.labels)
     assert [one.name for one in tmp_path.iterdir()] == ["blocks.csv"]
 
 
@@ -234,7 +235,7 @@ def test_a_run_that_is_refused_leaves_nothing_behind(
     solve = county_runs.solve_piece
 
     def refused(question: RunInput, piece: Any) -> Any:
-        if piece.read.tree.names[0] == COUNTIES[1]:
+        if piece.measurements.tree.names[0] == COUNTIES[1]:
             raise ValueError("no counts are possible")
         return solve(question, piece)
 
@@ -318,7 +319,7 @@ def test_a_row_group_has_one_cell(done: Any, asked: RunInput) -> None:
     for one in done.files:
         opened = pq.ParquetFile(one)
         assert [set(opened.read_row_group(i)["cell"].to_pylist()) for i in range(opened.num_row_groups)] == [{1}, {8}]
-    assert (done.read.shape, done.read.synthetic) == ((2, 2, 1, 3), True)
+    assert (done.measurements.shape, done.measurements.synthetic) == ((2, 2, 1, 3), True)
 
 
 @pytest.mark.parametrize("where", [{"level": "State"}, {"county": "99001"}, {"root": "199"}, {"state": "99"}])

@@ -62,7 +62,7 @@ def test_estimates_are_dense_least_squares_over_every_record_of_a_unit(
     folder, made = published[0], published[1][PERSONS]
     recorded = {name: records(made.folder, "DPQuery", f"{name}_dpq") for name in MEASURED}
     found = nmf.read(folder, query, cells, product=PERSONS, totals=folder / "totals.csv", queries="all")
-    assert found.alone is not None
+    assert found.single_query is not None
     blocks = [code for code, level in made.level_of.items() if level == "Block"]
     mixed, plain = (
         next(code for code in blocks if (made.facilities[code] > 0).sum() == n and code in recorded[query])
@@ -77,13 +77,15 @@ def test_estimates_are_dense_least_squares_over_every_record_of_a_unit(
                 continue
             assert found.released[v, i] == pytest.approx(mean[cell], rel=1e-9, abs=1e-8)
             assert 0.5 / found.rho[v, i] == pytest.approx(variance[cell], rel=1e-8)
-            assert found.rho[v, i] > found.alone.rho[v, i]
-        assert found.moved[v, 0] == pytest.approx(sum(0.5 / recorded[name][code or "US"][1] for name in MEASURED))
-        assert found.settled[v, 0] == (code == "")
-    assert found.settled[found.tree.index("44")].all()
+            assert found.rho[v, i] > found.single_query.rho[v, i]
+        assert found.total_precision[v, 0] == pytest.approx(
+            sum(0.5 / recorded[name][code or "US"][1] for name in MEASURED)
+        )
+        assert found.has_exact[v, 0] == (code == "")
+    assert found.has_exact[found.tree.index("44")].all()
     alone = nmf.read(folder, query, cells, product=PERSONS, totals=folder / "totals.csv")
-    for name in ("released", "rho", "low", "high", "published", "moved", "settled"):
-        np.testing.assert_array_equal(getattr(found.alone, name), getattr(alone, name))
+    for name in ("released", "rho", "low", "high", "published", "total_precision", "has_exact"):
+        np.testing.assert_array_equal(getattr(found.single_query, name), getattr(alone, name))
 
 
 def test_of_two_cells_with_an_exact_sum_each_is_measured_twice(published: tuple[Path, dict[str, Replica]]) -> None:
@@ -97,8 +99,8 @@ def test_of_two_cells_with_an_exact_sum_each_is_measured_twice(published: tuple[
             continue
         assert found.released[v] == pytest.approx((value[1] + total[code][0][0] - value[0]) / 2)
         assert found.rho[v] == pytest.approx(1 / variance)
-        assert (found.published[v], found.settled[v]) == (value[1], True)
-        assert found.moved[v] == pytest.approx(0.5 / variance)
+        assert (found.published[v], found.has_exact[v]) == (value[1], True)
+        assert found.total_precision[v] == pytest.approx(0.5 / variance)
 
 
 def test_the_two_answers_of_housing_units_are_enumerated() -> None:
@@ -116,13 +118,13 @@ def test_a_run_has_one_query_beside_all_of_them(tmp_path: Path) -> None:
         RunInput(str(file), "detailed", [(0, 1, 0, 0), (0, 0, 1, 1)], prior=0.2, queries="all"), tmp_path / "all"
     )
     one = run(RunInput(str(file), "detailed", [(0, 1, 0, 0), (0, 0, 1, 1)], prior=0.2), tmp_path / "one")
-    for cell in every.read.cells:
+    for cell in every.measurements.cells:
         both, alone = of_cell(every.files, int(cell)), of_cell(one.files, int(cell))
         assert both.ratios.size == 60
-        np.testing.assert_allclose(both.alone, alone.ratios, rtol=1e-8)
-        assert np.isnan(alone.alone).all()
+        np.testing.assert_allclose(both.single_query_ratios, alone.ratios, rtol=1e-8)
+        assert np.isnan(alone.single_query_ratios).all()
         assert np.abs(both.ratios - alone.ratios).max() > 1e-3
-        assert both.promised.total > alone.promised.total
+        assert both.guarantee.total > alone.guarantee.total
 
 
 @pytest.mark.slow

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from adversary import nmf
-from adversary.census.nmf.runs.county_runs import RunInput, run
+from adversary.census.nmf.runs.county_runs import run
+from adversary.census.nmf.runs.run_input import RunInput
 from tests._core.test_store import contents, environment
 
 DRIVER = """

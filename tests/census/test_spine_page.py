@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 import adversary as adv
 from adversary import nmf
-from adversary.census.nmf.runs import block_results, county_runs, findings, run_findings
+from adversary.census.nmf.runs import block_results, county_runs, findings, run_findings, run_input
 from adversary.census.report import spine_answer, spine_cells, spine_page
 from adversary.report.kit import Document, as_json, write
 from adversary.report.kit.rendering import to_html, to_markdown
@@ -147,10 +147,10 @@ def settled() -> dict[str, Any]:
 def test_blocks_that_no_noise_protects_are_risks_and_not_under_the_guarantee() -> None:
     found = run_findings.findings([settled()])
     assert (found.leaves, found.ratios.size, found.unprotected) == (60, 60, 2)
-    assert found.promised == block_results.path_guarantee(settled()) == block_results.path_guarantee(table())
+    assert found.guarantee == block_results.path_guarantee(settled()) == block_results.path_guarantee(table())
     assert (found.ratios.min(), found.ratios.max(), found.worst["ratio"][0]) == (0.0, 10.0, 10.0)
     assert found.at_least(9.0) == pytest.approx(1 / 60)
-    assert found.beyond(0.1)[1] == (block_results.blocks(table(), "ratio")[2:] > found.promised.ratio(0.1)[1]).mean()
+    assert found.beyond(0.1)[1] == (block_results.blocks(table(), "ratio")[2:] > found.guarantee.ratio(0.1)[1]).mean()
     document = made(settled())
     text, ratio = words(document), block_results.blocks(table(), "ratio")[2:]
     ends = [f"{x:.2g}" for x in (ratio.min(), ratio.max(), np.median(ratio))]
@@ -191,7 +191,7 @@ def test_parts_found_one_by_one_are_the_whole(monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_array_equal(one.protected, many.protected)
     np.testing.assert_array_equal(one.worst["geocode"], many.worst["geocode"])
     assert one.worst["geocode"].size == 4
-    assert (one.promised, one.status, one.leaves) == (many.promised, many.status, many.leaves)
+    assert (one.guarantee, one.status, one.leaves) == (many.guarantee, many.status, many.leaves)
     for name, level in one.levels.items():
         assert (level.units, level.measured, level.exact, level.variance, level.below) == tuple(
             getattr(many.levels[name], each) for each in ("units", "measured", "exact", "variance", "below")
@@ -237,7 +237,7 @@ def test_cells_of_a_run_stand_beside_one_another(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     recipe = nmf.Recipe(60, 2, 5, (1, 2, 1, 2), ("VOTINGAGE * CENRACE",))
     file = nmf.synthesise(tmp_path / "file", recipe)
-    question = county_runs.RunInput(str(file), "VOTINGAGE * CENRACE", [0, 1], adv.spine.NegativeBinomial(0.5, 3.0))
+    question = run_input.RunInput(str(file), "VOTINGAGE * CENRACE", [0, 1], adv.spine.NegativeBinomial(0.5, 3.0))
     run = county_runs.run(question, tmp_path / "out")
     document = spine_page.document(*spine_answer.solve(question, run))
     answer, text = as_json(document.data), words(document)

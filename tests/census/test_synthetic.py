@@ -22,7 +22,7 @@ from adversary import nmf
 from adversary.census.nmf import check
 from adversary.census.nmf.synthetic.population import settle
 from adversary.census.nmf.synthetic.recipe import CHUNK, SHAPE
-from adversary.census.nmf.synthetic.synthesis import made_units
+from adversary.census.nmf.synthetic.synthesis import synthetic_units
 from adversary.census.nmf.writer import Records, Writer
 from tests import commands
 from tests._core.test_store import contents
@@ -74,7 +74,7 @@ def test_a_chunk_is_made_alone_as_among_the_others(state: Path) -> None:
     assert sum(chunk.blocks for chunk in chunks) == BLOCKS
     assert all(0 < chunk.blocks <= CHUNK for chunk in chunks)
     for chunk in reversed(chunks):
-        for units in made_units(recipe, chunk, np.random.default_rng(chunk.seed)):
+        for units in synthetic_units(recipe, chunk, np.random.default_rng(chunk.seed)):
             kept = nmf.truth_of(state, units.geocodes, "detailed", range(int(np.prod(SHAPE))))
             np.testing.assert_array_equal(units.people.reshape(kept.shape), kept)
 

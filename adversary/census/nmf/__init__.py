@@ -1,8 +1,8 @@
 """Noisy Measurement Files: directories of Parquet as published for the 2020 Census.
 
-`read` opens one: the counts of a query in every unit, their noise, and what is known exactly. `check` goes through all
-of it and lists what is wrong; `synthesise` makes one up. `products` has the tables, axes and categories that are
-published, `file_layout` what lies where, `units` the geocodes, `exact_counts` constraints and state totals.
+`read` opens one: the counts of a query in every unit, their noise, and what is known exactly. `check` reads all records
+and lists faults; `synthesise` generates a synthetic one. `products` has the published tables, axes and categories,
+`file_layout` folders and names of queries, `units` geocodes, `exact_counts` constraints and state totals.
 """
 
 import lazy_loader

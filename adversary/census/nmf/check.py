@@ -1,7 +1,6 @@
-"""What a Noisy Measurement File holds, and everything that is wrong with it: `adversary nmf check`.
+"""Contents and faults of a Noisy Measurement File, for `adversary nmf check`.
 
-The errors are the reader's own, collected instead of raised; beside them stands where a file departs from what is
-documented of its product.
+Faults are the errors of `nmf.read`, collected instead of raised, and departures from the documentation of the product.
 """
 
 from __future__ import annotations
@@ -13,63 +12,73 @@ from typing import Any
 
 import numpy as np
 
-from adversary.census.nmf.exact_counts import NOISY_TABLES, excluded, limits
+from adversary.census.nmf.exact_counts import NOISY_TABLES, constraint_limits, first_contradiction
 from adversary.census.nmf.file_layout import CONSTRAINTS, MEASUREMENTS, bare, levels_of, open_product, product_of
 from adversary.census.nmf.level_records import (
     LevelRecords,
+    check_same_shape,
     code_lengths,
+    describe_unit,
     gather,
-    named_in,
-    one_shape,
     records_of,
     units_by_level,
 )
 from adversary.census.nmf.products import Product
 from adversary.census.nmf.records import NmfColumn
-from adversary.census.nmf.units import EXTRACT, build_tree, held_together, levels_below
+from adversary.census.nmf.units import EXTRACT, build_tree, levels_below, under_one_root
 from adversary.census.spine import Tree
 
-# Characters of geocodes.
+# Documented lengths of geocodes, in characters.
 DOCUMENTED = {"State": 3, "County": 8}
 
-# Cells of queries that are compared with constraints, at most.
-SHORTEST = 64
+# Largest number of cells of a query that is compared with constraints.
+MOST_CELLS = 64
 
 
 def contents(directory: str | Path, product: str | None = None, *, progress: bool = False) -> dict[str, Any]:
-    """Levels, units, queries, shapes, variances and problems of a file, all records gone through once.
+    """Levels, units, queries, shapes, variances and problems of a file, from one pass over all records.
 
-    Nothing is held but names, one cell of each query, and the constraints. What is missing or malformed is listed in
-    `problems`, with file, geocode and query; only a directory that is no such file at all raises.
+    Memory holds names, one cell of each query, and the constraints. Missing or malformed records are listed in
+    `problems`, with file, geocode and query; the only error raised is for a directory that is no such file.
+
+    Parameters
+    ----------
+    directory : a product folder, or the archive it lies in
+    product : name of the product folder, or a part of it, if there are several
+    progress : show a progress bar
+
+    Returns
+    -------
+    dict, ready for JSON
     """
     path = open_product(directory, product)
-    kind, synthetic = product_of(path)
+    layout, synthetic = product_of(path)
     problems: list[str] = []
-    levels = levels_of(path, kind)
-    levels_read = {name: gather(path, kind, name, "", None, faults=problems, progress=progress) for name in levels}
+    levels = levels_of(path, layout)
+    levels_read = {name: gather(path, layout, name, "", None, faults=problems, progress=progress) for name in levels}
     for level in levels_read.values():
         if level.units.size and (wrong := DOCUMENTED.get(level.name, len(level.units[0]))) != len(level.units[0]):
             fault = f"its geocode has {len(level.units[0])} characters, documented are {wrong}"
-            problems.append(f"{level.named(str(level.units[0]))}: {fault}")
+            problems.append(f"{level.location(str(level.units[0]))}: {fault}")
         if not level.units.size:
             problems.append(f"{path / level.name}.parquet: there is no record that can be read")
     if all(level.units.size for level in levels_read.values()):
         names = levels_below("", {}, levels)
         units = units_by_level(names, levels_read, code_lengths(path, levels))
-        names, held = held_together(names, units)
-        tree, faults = build_tree(names, held, lambda level, code: named_in(levels_read, level, code))
+        names, units_under_root = under_one_root(names, units)
+        tree, faults = build_tree(names, units_under_root, lambda level, code: describe_unit(levels_read, level, code))
         problems += faults
         if not faults:
-            problems += [*_absent(tree, levels_read), *_contradictions(tree, kind, levels_read)]
-    problems += _shapes(kind, levels_read)
+            problems += [*_missing_records(tree, levels_read), *_contradictions(tree, layout, levels_read)]
+    problems += _shapes(layout, levels_read)
     files = [file for file in path.rglob("*.parquet") if file.is_file()]
     return {
         "directory": str(path),
-        "product": kind.name,
+        "product": layout.name,
         "bytes": sum(file.stat().st_size for file in files),
         "files": len(files),
         "synthetic": synthetic,
-        "absent": [name for name in kind.levels if name not in levels],
+        "absent": [name for name in layout.levels if name not in levels],
         "levels": [
             {
                 "level": level.name,
@@ -85,54 +94,56 @@ def contents(directory: str | Path, product: str | None = None, *, progress: boo
     }
 
 
-def _absent(tree: Tree, levels_read: dict[str, LevelRecords]) -> Iterator[str]:
-    """Units without a record of a query that others of their level have, which only an only child may be."""
-    lone = np.ones(len(tree), dtype=bool)
-    lone[1:] = tree.children[tree.parent[1:]] == 1
-    # the file does not say which of the uppermost are only children
+def _missing_records(tree: Tree, levels_read: dict[str, LevelRecords]) -> Iterator[str]:
+    """Faults: units without a record of a query that others of their level have, unless they are only children."""
+    may_lack = np.ones(len(tree), dtype=bool)
+    may_lack[1:] = tree.children[tree.parent[1:]] == 1
+    # an extract lacks the parents of its uppermost units, so it is unknown which of these are only children
     if tree.levels[0] == EXTRACT:
-        lone[tree.level == 1] = True
+        may_lack[tree.level == 1] = True
     for level in levels_read.values():
-        here = tree.names[(tree.level == tree.levels.index(level.name)) & ~lone]
+        expected = tree.names[(tree.level == tree.levels.index(level.name)) & ~may_lack]
         for column in level.measured.values():
-            if (lost := np.setdiff1d(here, column.geocodes)).size:
-                more = f" ({lost.size} such)" if lost.size > 1 else ""
-                yield f"{level.named(str(lost[0]))}: no record of query {column.query}, and no only child{more}"
+            if (missing := np.setdiff1d(expected, column.geocodes)).size:
+                more = f" ({missing.size} such)" if missing.size > 1 else ""
+                yield f"{level.location(str(missing[0]))}: no record of query {column.query}, and no only child{more}"
 
 
 def _contradictions(tree: Tree, product: Product, levels_read: dict[str, LevelRecords]) -> Iterator[str]:
-    """Units that constraints leave no count, their own or those of all that lies in them; of every short query."""
+    """Faults: units whose constraints, or those of the units in them, no count satisfies; for every short query."""
     columns = [column for level in levels_read.values() for column in (*level.measured.values(), *level.known.values())]
-    short = {one.query: one for one in columns if one.shape is not None and 0 < np.prod(one.shape) <= SHORTEST}
+    short = {one.query: one for one in columns if one.shape is not None and 0 < np.prod(one.shape) <= MOST_CELLS}
     for column in short.values():
-        every = replace(column, cells=np.arange(int(np.prod(column.shape or ()))))
-        low, high = np.zeros((len(tree), every.cells.size)), np.full((len(tree), every.cells.size), np.inf)
+        all_cells = replace(column, cells=np.arange(int(np.prod(column.shape or ()))))
+        low, high = np.zeros((len(tree), all_cells.cells.size)), np.full((len(tree), all_cells.cells.size), np.inf)
         for level in levels_read.values():
             here = tree.level == tree.levels.index(level.name)
             known = {name: one for name, one in level.known.items() if name not in NOISY_TABLES}
             rows = {name: records_of(tree.names[here], one) for name, one in known.items()}
-            low[here], high[here] = limits(product, every, known, int(here.sum()), rows, True)[:2]
-            if (wrong := excluded(tree.names[here], low[here], high[here])) is not None:
-                yield f"{level.named(wrong[0])}: {wrong[1]}"
+            low[here], high[here] = constraint_limits(product, all_cells, known, int(here.sum()), rows, True)[:2]
+            if (contradiction := first_contradiction(tree.names[here], low[here], high[here])) is not None:
+                yield f"{level.location(contradiction[0])}: {contradiction[1]}"
         if not (low > high).any():
             below = np.zeros_like(low)
             for v in range(len(tree) - 1, 0, -1):
                 below[tree.parent[v]] += np.maximum(low[v], below[v])
-            if (wrong := excluded(tree.names[::-1], below[::-1], high[::-1])) is not None:  # the lowest such unit
-                place = levels_read.get(tree.levels[int(tree.level[tree.index(wrong[0])])])
-                named = wrong[0] if place is None else place.named(wrong[0])
-                yield f"{named}: {wrong[1]}, of {column.query} and of what lies in it"
+            if (
+                contradiction := first_contradiction(tree.names[::-1], below[::-1], high[::-1])
+            ) is not None:  # the lowest such unit
+                place = levels_read.get(tree.levels[int(tree.level[tree.index(contradiction[0])])])
+                named = contradiction[0] if place is None else place.location(contradiction[0])
+                yield f"{named}: {contradiction[1]}, of {column.query} and of what lies in it"
 
 
 def _shapes(product: Product, levels_read: dict[str, LevelRecords]) -> Iterator[str]:
-    """Shapes and axes that are not those of the product, or of the same query at another level."""
+    """Faults: shapes and axes that differ from the product's, or from those of the query at another level."""
     first: dict[str, NmfColumn] = {}
     for level in levels_read.values():
         for column in (*level.measured.values(), *level.known.values()):
             if column.shape is None:
                 continue
             try:
-                one_shape(column, first.setdefault(column.query, column))
+                check_same_shape(column, first.setdefault(column.query, column))
             except ValueError as error:
                 yield str(error)
             for axis, word, length in zip(product.axes, column.words, column.shape, strict=True):
@@ -140,7 +151,7 @@ def _shapes(product: Product, levels_read: dict[str, LevelRecords]) -> Iterator[
                 expected = 1 if word == "*" else full if word in (axis, "detailed") else length
                 if length != expected or length > full:
                     fault = f"axis {axis} ({word}) has {length} categories, documented are {min(expected, full)}"
-                    yield f"{column.named(0)}: {fault}"
+                    yield f"{column.location(0)}: {fault}"
 
 
 def _query(column: NmfColumn, kind: str) -> dict[str, Any]:

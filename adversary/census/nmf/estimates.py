@@ -1,9 +1,9 @@
-"""Several answers about a unit as one measurement of each cell that is asked about: all queries, and exact counts.
+"""Estimates of cells from all queries and exact counts of a unit, each as one measurement.
 
-The estimate is that of `reader.queries.effective`: generalised least squares, unit by unit. Categories that a unit
-cannot have, such as facilities that are not there, are left out of its histogram first. The weights of an answer's rows
-are the same for rows that stand in the same relation to the cell on every axis; of a long axis only the sums of such
-rows are kept, so that memory does not grow with the histogram.
+Generalised least squares, unit by unit, as in `adversaries.tables.effective`. Categories that a unit cannot have, such
+as facilities that it lacks, are first removed from its histogram. Rows of a query that are in the same relation to the
+cell on every axis have the same weight; so for a long axis only sums over such classes of rows are stored, and memory
+does not grow with the histogram.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from adversary._core import Floats, Integers
 from adversary.adversaries.tables import Query, linear_weights
 from adversary.census.nmf.file_layout import AT_LEAST, EQUAL
 from adversary.census.nmf.products import GROUPINGS, Product
-from adversary.census.nmf.records import Labels, NmfColumn
+from adversary.census.nmf.records import NmfColumn, RowClasses
 
-# Axes of so many categories at most keep all of their rows, as any of these may be left out in a unit.
+# Largest number of categories of an axis whose rows are all stored: any of them may be impossible in some unit.
 SHORT = 8
 
-# Cells of the coarsest histogram from which all queries that collapse or group an axis follow, at most.
+# Largest number of cells of the coarsest histogram from which all queries that group an axis can be computed: the
+# least squares problem has this size.
 FINEST = 1024
 Places = Mapping[str, tuple[Any, Any]]
 
 
 class QueryAnswer(NamedTuple):
-    """Answers to a query: places of the units that have a record, and these records."""
+    """Answers to a query: `place`, the units that have a record, and `records`, their rows in `column`."""
 
     column: NmfColumn
     query: Query
@@ -37,16 +38,16 @@ class QueryAnswer(NamedTuple):
 
 
 class Estimates(NamedTuple):
-    """(unit, cell) estimates and rho of them, and (unit,) rho of all noisy answers, and whether any answer is exact."""
+    """(unit, cell) estimates and their rho; (unit,) sum of rho over all noisy answers, and True if any is exact."""
 
     released: Floats
     rho: Floats
-    moved: Floats
-    settled: Any
+    total_precision: Floats
+    has_exact: Any
 
 
 def query_of(product: Product, column: NmfColumn) -> Query | None:
-    """A query of a file as a marginal of the histogram; None where it does not count every cell once."""
+    """Query of a file as a marginal of the histogram; None if it does not count every cell exactly once."""
     groups = []
     for (axis, categories), word, length in zip(product.axes.items(), column.words, column.shape or (), strict=True):
         known_groups = product.groups(axis, word, length) or ()
@@ -59,18 +60,18 @@ def query_of(product: Product, column: NmfColumn) -> Query | None:
     return Query(column.query, tuple(groups))
 
 
-def labels_for(product: Product, wanted: NmfColumn, column: NmfColumn) -> list[Labels] | None:
-    """For each cell wanted about, (row,) classes of a query's rows on every axis; None: each row by itself.
+def row_classes(product: Product, wanted: NmfColumn, column: NmfColumn) -> list[RowClasses] | None:
+    """For each wanted cell, and each axis, the (row,) class of every row of a query; None: every row its own class.
 
-    Rows of a class have the same weight in the cell's estimate: on a long axis those of one group of every known
-    grouping, in the cell or not.
+    Rows of a class have the same weight in the cell's estimate. On a long axis, two rows are of one class if every
+    known grouping has them in the same group, and both or neither are in the cell.
     """
     query, table = query_of(product, column), query_of(product, wanted)
     assert table is not None
     if query is None:
         return [tuple(np.zeros(n, dtype=np.int64) for n in column.shape or ())]
     index = np.unravel_index(wanted.cells, table.shape)
-    made = []
+    classes_by_cell = []
     for cell in range(wanted.cells.size):
         classes = []
         for a, (axis, categories) in enumerate(product.axes.items()):
@@ -78,57 +79,74 @@ def labels_for(product: Product, wanted: NmfColumn, column: NmfColumn) -> list[L
             if rows < len(categories) or rows <= SHORT:
                 classes.append(np.arange(rows))
                 continue
-            inside = [np.equal(table.groups[a], index[a][cell])]
+            memberships = [np.equal(table.groups[a], index[a][cell])]
             for word in GROUPINGS.get(axis, {}):
-                inside += [np.isin(np.arange(rows), list(one.members)) for one in GROUPINGS[axis][word]]
-            classes.append(np.unique(np.array(inside), axis=1, return_inverse=True)[1].ravel().astype(np.int64))
-        made.append(tuple(classes))
-    parts_in_all = sum(int(np.prod([one.max() + 1 for one in labels])) for labels in made)
-    return made if parts_in_all < query.size else None
+                memberships += [np.isin(np.arange(rows), list(one.members)) for one in GROUPINGS[axis][word]]
+            classes.append(np.unique(np.array(memberships), axis=1, return_inverse=True)[1].ravel().astype(np.int64))
+        classes_by_cell.append(tuple(classes))
+    total = sum(int(np.prod([one.max() + 1 for one in labels])) for labels in classes_by_cell)
+    return classes_by_cell if total < query.size else None
 
 
 def combine_queries(
     product: Product, wanted: NmfColumn, measured: Mapping[str, NmfColumn], known: Mapping[str, NmfColumn],
     places: Places, units: int,
 ) -> Estimates:  # fmt: skip
-    """Best linear unbiased estimates of the wanted cells in every unit of a level; answers and constraints that
-    count a cell twice or not at all are left out. ValueError for groupings that are too fine.
+    """Best linear unbiased estimates of the wanted cells in every unit of a level.
+
+    Answers and constraints that do not count every cell exactly once are not used.
+
+    Parameters
+    ----------
+    product : levels and axes of the file
+    wanted : query and cells to estimate
+    measured, known : measurements and constraints by name
+    places : for each name, the units that have a record, and the rows of these records
+    units : number of units of the level
+
+    Raises
+    ------
+    ValueError : all queries together group the histogram too finely
     """
     table = query_of(product, wanted)
     assert table is not None
-    every = {**measured, **known}
-    listed = [QueryAnswer(c, q, *places[name]) for name, c in every.items() if (q := query_of(product, c)) is not None]
-    variance = np.full((units, len(listed)), np.inf)
-    for i, (column, _, place, records) in enumerate(listed):
+    columns = {**measured, **known}
+    answers = [
+        QueryAnswer(c, q, *places[name]) for name, c in columns.items() if (q := query_of(product, c)) is not None
+    ]
+    variance = np.full((units, len(answers)), np.inf)
+    for i, (column, _, place, records) in enumerate(answers):
         variance[place, i] = np.where(column.sign[records] == EQUAL, column.variance[records], np.inf)
-    if not listed or not np.isfinite(variance).any():
-        nothing = np.zeros(units)
+    if not answers or not np.isfinite(variance).any():
+        zeros = np.zeros(units)
         shape = (units, wanted.cells.size)
-        return Estimates(np.full(shape, np.nan), np.zeros(shape), nothing, nothing > 0)
+        return Estimates(np.full(shape, np.nan), np.zeros(shape), zeros, zeros > 0)
     allowed = _allowed_categories(product, known, places, units)
     with np.errstate(divide="ignore"):
-        moved = np.where(variance > 0, 0.5 / variance, 0.0).sum(axis=1)
+        total_precision = np.where(variance > 0, 0.5 / variance, 0.0).sum(axis=1)
     estimate = np.full((units, wanted.cells.size), np.nan)
-    spread = np.full((units, wanted.cells.size), np.inf)
-    patterns, which = np.unique(np.concatenate([variance, *allowed], axis=1), axis=0, return_inverse=True)
-    ends = np.cumsum([len(listed), *(one.shape[1] for one in allowed)])
+    estimate_variance = np.full((units, wanted.cells.size), np.inf)
+    patterns, pattern_of_unit = np.unique(np.concatenate([variance, *allowed], axis=1), axis=0, return_inverse=True)
+    ends = np.cumsum([len(answers), *(one.shape[1] for one in allowed)])
     for i, pattern in enumerate(patterns):
-        here = np.flatnonzero(which.ravel() == i)
-        there = [part > 0 for part in np.split(pattern, ends)[1:-1]]
-        _estimate(wanted, table, listed, pattern[: len(listed)], there, here, estimate, spread)
-    exact = spread == 0
+        units_with_pattern = np.flatnonzero(pattern_of_unit.ravel() == i)
+        present = [part > 0 for part in np.split(pattern, ends)[1:-1]]
+        _fill_estimates(
+            wanted, table, answers, pattern[: len(answers)], present, units_with_pattern, estimate, estimate_variance
+        )
+    exact = estimate_variance == 0
     estimate[exact] = np.rint(estimate[exact])
     with np.errstate(divide="ignore"):
-        return Estimates(estimate, 0.5 / spread, moved, (variance == 0).any(axis=1))
+        return Estimates(estimate, 0.5 / estimate_variance, total_precision, (variance == 0).any(axis=1))
 
 
-def _estimate(
-    wanted: NmfColumn, table: Query, listed: list[QueryAnswer], variance: Floats, there: list[Any], here: Integers,
-    estimate: Floats, spread: Floats,
+def _fill_estimates(
+    wanted: NmfColumn, table: Query, answers: list[QueryAnswer], variance: Floats, present: list[Any], units: Integers,
+    estimate: Floats, estimate_variance: Floats,
 ) -> None:  # fmt: skip
-    """Fill in estimates and variances of the units that have the same answers and the same categories."""
-    parts = [_restrict(answer.query, there) for answer in listed]
-    smaller, rows = _restrict(table, there)
+    """Fill in estimates and variances of `units`, which have the same answers and the same possible categories."""
+    parts = [_restrict(answer.query, present) for answer in answers]
+    smaller, rows = _restrict(table, present)
     index = np.unravel_index(wanted.cells, table.shape)
     cells = np.flatnonzero(np.all([np.isin(i, row) for i, row in zip(index, rows, strict=True)], axis=0))
     if not cells.size:
@@ -140,14 +158,14 @@ def _estimate(
     flat = np.ravel_multi_index(
         tuple(np.searchsorted(row, i[cells]) for i, row in zip(index, rows, strict=True)), smaller.shape
     )
-    weights, own = linear_weights([query for query, _ in parts], variance, np.asarray(flat), smaller)
-    total = np.zeros((here.size, cells.size))
-    for k, ((column, query, place, records), (part, part_axes)) in enumerate(zip(listed, parts, strict=True)):
+    weights, variances = linear_weights([query for query, _ in parts], variance, np.asarray(flat), smaller)
+    total = np.zeros((units.size, cells.size))
+    for k, ((column, query, place, records), (part, part_axes)) in enumerate(zip(answers, parts, strict=True)):
         if not np.isfinite(variance[k]):
             continue
         order = np.full(int(place.max(initial=-1)) + 1, -1)
         order[place] = records
-        values = column.values[order[here]]
+        values = column.values[order[units]]
         if column.labels is None:
             full = np.zeros((cells.size, *query.shape))
             full[np.ix_(range(cells.size), *part_axes)] = weights[k].reshape(cells.size, *part.shape)
@@ -157,43 +175,43 @@ def _estimate(
         for cell, labels in enumerate(column.labels):
             shape = tuple(int(one.max()) + 1 for one in labels)
             stop = start + int(np.prod(shape))
-            if (at := np.flatnonzero(cells == cell)).size:
-                one, own_rows = (
+            if (position := np.flatnonzero(cells == cell)).size:
+                by_class, own_rows = (
                     np.zeros(shape),
                     np.ix_(*(label[row] for label, row in zip(labels, part_axes, strict=True))),
                 )
-                one[own_rows] = weights[k][at[0]].reshape(part.shape)
-                total[:, at[0]] += values[:, start:stop] @ one.ravel()
+                by_class[own_rows] = weights[k][position[0]].reshape(part.shape)
+                total[:, position[0]] += values[:, start:stop] @ by_class.ravel()
             start = stop
-    estimate[np.ix_(here, cells)] = np.where(np.isfinite(own), total, np.nan)
-    spread[np.ix_(here, cells)] = own
+    estimate[np.ix_(units, cells)] = np.where(np.isfinite(variances), total, np.nan)
+    estimate_variance[np.ix_(units, cells)] = variances
 
 
-def _restrict(query: Query, there: list[Any]) -> tuple[Query, list[Integers]]:
-    """A query of the categories that are there, and which of its rows on every axis these are."""
+def _restrict(query: Query, present: list[Any]) -> tuple[Query, list[Integers]]:
+    """Query restricted to the present categories, and for every axis the indices of its rows that remain."""
     groups, rows = [], []
-    for group, here in zip(query.groups, there, strict=True):
-        row, again = np.unique(np.asarray(group)[here], return_inverse=True)
-        groups.append(tuple(again.ravel().tolist()))
+    for group, is_present in zip(query.groups, present, strict=True):
+        row, renumbered = np.unique(np.asarray(group)[is_present], return_inverse=True)
+        groups.append(tuple(renumbered.ravel().tolist()))
         rows.append(row.astype(np.int64))
     return Query(query.name, tuple(groups)), rows
 
 
 def _allowed_categories(product: Product, known: Mapping[str, NmfColumn], places: Places, units: int) -> list[Any]:
-    """For every axis (unit, category) whether anybody can be in a category; all of them on long axes."""
+    """For every axis, (unit, category) True where constraints allow people; all True on long axes."""
     sizes = [len(categories) for categories in product.axes.values()]
     allowed = [np.ones((units, n), dtype=bool) for n in sizes]
     for name, column in known.items():
         query = query_of(product, column)
         if query is None:
             continue
-        long = [a for a, n in enumerate(query.shape) if n > 1]
-        if len(long) != 1 or sizes[long[0]] > SHORT:
+        long_axes = [a for a, n in enumerate(query.shape) if n > 1]
+        if len(long_axes) != 1 or sizes[long_axes[0]] > SHORT:
             continue
         place, records = places[name]
         empty = (column.values[records] == 0) & (column.sign[records] != AT_LEAST)[:, None]
-        nobody = empty[:, np.asarray(query.groups[long[0]])]
-        # a unit without anybody is settled cell by cell
-        keep = ~nobody.all(axis=1)
-        allowed[long[0]][place[keep]] &= ~nobody[keep]
+        nobody = empty[:, np.asarray(query.groups[long_axes[0]])]
+        # if no category is possible the unit is empty: its cells are then exact zeros by their own constraints
+        inhabited = ~nobody.all(axis=1)
+        allowed[long_axes[0]][place[inhabited]] &= ~nobody[inhabited]
     return allowed

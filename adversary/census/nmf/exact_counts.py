@@ -1,9 +1,9 @@
-"""What is known without noise of the cells that are read: constraints of the file, and totals of the states.
+"""Exact information about the cells that are read: constraints of the file, and totals of the states.
 
-A constraint counts sets of cells. Where these sets cover a cell, their upper bounds limit it; where they lie in it,
-their lower bounds do. Bounds that meet, and upper bounds of 0, fix a count: `total_con` of housing units, facilities
-that a block has not, and structural zeros such as minors in nursing homes. The table that DHC calls `pl94_con` was
-published, but with noise in it: it says nothing exact, and is left out.
+A constraint counts sets of cells. If such sets together cover a cell, the sum of their upper bounds limits the cell; if
+they lie inside it, the sum of their lower bounds does. A count is exact if its bounds meet or its upper bound is 0:
+`total_con` of housing units, facilities that a block lacks, and structural zeros such as minors in nursing homes. The
+table `pl94_con` of DHC contains noisy counts, so it is not used.
 """
 
 from __future__ import annotations
@@ -22,28 +22,30 @@ from adversary.census.nmf.file_layout import AT_LEAST, AT_MOST, EQUAL, bare
 from adversary.census.nmf.products import Category, Product, Shape
 from adversary.census.nmf.records import NmfColumn
 
-# Constraints of DHC that the estimates had to meet, and the true counts do not.
+# Constraints of DHC that published estimates had to satisfy but true counts do not: they are noisy themselves.
 NOISY_TABLES = ("pl94_con",)
 
-# Beside the folders of a product: its own table of state totals.
+# File of state totals beside a product folder.
 TOTALS = "state_totals.csv"
 
-# From here on an upper bound stands for none: the Bureau's cap for each facility.
+# Upper bounds from this one on are treated as none: it is the Bureau's cap on the people in one facility.
 UNLIMITED = 99_999
 
 Groups = list[tuple[Category, ...]]
 
 
 class State(NamedTuple):
-    """A state as the table of totals has it."""
+    """Name and exact resident population of a state."""
 
     name: str
     population: int
 
 
 def state_totals(table: str | Path | None, product: Path) -> dict[str, State]:
-    """Exact resident population of each state by its two digits: of a table, of the product's own beside its folder, or
-    of the 2020 Census; ValueError naming file and row.
+    """Exact resident population of each state, by its two digits.
+
+    From `table`, else from `state_totals.csv` beside the product folder, else of the 2020 Census. ValueError naming
+    file and row.
     """
     own = product.parent / TOTALS
     path = Path(table) if table is not None else own if own.is_file() else None
@@ -59,8 +61,8 @@ def state_totals(table: str | Path | None, product: Path) -> dict[str, State]:
     return states
 
 
-def groups_of(product: Product, query: str, words: tuple[str, ...], shape: Shape) -> Groups | None:
-    """Sets of categories that a query counts, by axis; None where one is not known."""
+def category_sets(product: Product, query: str, words: tuple[str, ...], shape: Shape) -> Groups | None:
+    """For each axis, the sets of categories that the rows of a query count; None if a grouping is unknown."""
     sets = [product.groups(axis, word, n) for axis, word, n in zip(product.axes, words, shape, strict=True)]
     named = re.fullmatch(r"relgq(\d+)(?:_lt(\d+))?(?:_gt(\d+))?", bare(query))
     if named and "age" in product.axes and sets[(place := list(product.axes).index("age"))] is None:
@@ -70,7 +72,7 @@ def groups_of(product: Product, query: str, words: tuple[str, ...], shape: Shape
     return None if any(one is None for one in sets) else [one for one in sets if one is not None]
 
 
-def limits(
+def constraint_limits(
     product: Product,
     column_wanted: NmfColumn,
     known: Mapping[str, NmfColumn],
@@ -78,58 +80,73 @@ def limits(
     rows: Mapping[str, tuple[Any, Any]],
     lowest: bool,
 ) -> tuple[Floats, Floats, list[str], list[str]]:
-    """(unit, cell) least and largest counts that constraints of a level allow, and names of those used and not used.
+    """(unit, cell) smallest and largest counts that the constraints of a level allow, and which constraints bind.
 
-    Bounds are kept of the `lowest` units; of others only what fixes a count is used.
+    Parameters
+    ----------
+    product : levels and axes of the file
+    column_wanted : query and cells to limit
+    known : constraints by name
+    units : number of units of the level
+    rows : for each constraint, the units that have a record, and the rows of these records
+    lowest : whether these are the smallest units; for others, a constraint counts as used only if it fixes a count
+
+    Returns
+    -------
+    low, high, names of constraints used, names of those not used
     """
     assert column_wanted.shape is not None
     low, high = np.zeros((units, column_wanted.cells.size)), np.full((units, column_wanted.cells.size), np.inf)
-    wanted = groups_of(product, column_wanted.query, column_wanted.words, column_wanted.shape)
+    wanted = category_sets(product, column_wanted.query, column_wanted.words, column_wanted.shape)
     used: list[str] = []
     unused: list[str] = []
     for name, column in known.items():
-        sets = None if column.shape is None else groups_of(product, name, column.words, column.shape)
-        if column.shape is None or sets is None or wanted is None:
+        constraint_sets = None if column.shape is None else category_sets(product, name, column.words, column.shape)
+        if column.shape is None or constraint_sets is None or wanted is None:
             unused.append(name)
             continue
-        here, records = rows[name]
-        bound = False
+        units_with_record, records = rows[name]
+        is_binding = False
         for i, cell in enumerate(column_wanted.cells):
-            over, within = _cells(wanted, sets, column_wanted.shape, column.shape, int(cell))
+            covering, contained = _cover_and_contents(
+                wanted, constraint_sets, column_wanted.shape, column.shape, int(cell)
+            )
             values, signs = column.values[records], column.sign[records]
-            if over:
-                most = np.where(signs != AT_LEAST, values[:, over].sum(axis=1), np.inf)
-                most = np.where((signs == AT_MOST) & (values[:, over] >= UNLIMITED).any(axis=1), np.inf, most)
-                high[here, i] = np.minimum(high[here, i], most)
-                bound |= bool((most == 0).any() or (lowest and np.isfinite(most).any()))
-            if within:
-                least = np.where(signs != AT_MOST, values[:, within].sum(axis=1), 0.0)
-                low[here, i] = np.maximum(low[here, i], least)
-                bound |= bool((least > 0).any() and (lowest or (over == within and (signs == EQUAL).any())))
-        (used if bound else unused).append(name)
+            if covering:
+                most = np.where(signs != AT_LEAST, values[:, covering].sum(axis=1), np.inf)
+                most = np.where((signs == AT_MOST) & (values[:, covering] >= UNLIMITED).any(axis=1), np.inf, most)
+                high[units_with_record, i] = np.minimum(high[units_with_record, i], most)
+                is_binding |= bool((most == 0).any() or (lowest and np.isfinite(most).any()))
+            if contained:
+                least = np.where(signs != AT_MOST, values[:, contained].sum(axis=1), 0.0)
+                low[units_with_record, i] = np.maximum(low[units_with_record, i], least)
+                is_binding |= bool((least > 0).any() and (lowest or (covering == contained and (signs == EQUAL).any())))
+        (used if is_binding else unused).append(name)
     return low, high, used, unused
 
 
-def excluded(units: Any, least: Floats, most: Floats) -> tuple[str, str] | None:
-    """The first unit that limits leave no count, (unit, cell) each, and what is wrong; None where there is none."""
-    if not (wrong := np.argwhere(least > most)).size:
+def first_contradiction(units: Any, least: Floats, most: Floats) -> tuple[str, str] | None:
+    """First unit with a lower limit above its upper limit, (unit, cell) each, and a message; None if there is none."""
+    if not (empty := np.argwhere(least > most)).size:
         return None
-    unit, cell = wrong[0]
+    unit, cell = empty[0]
     bounds = f"at least {least[unit, cell]:.0f} and at most {most[unit, cell]:.0f}"
     return str(units[unit]), f"constraints leave no count possible, {bounds}"
 
 
-def _cells(wanted: Groups, sets: Groups, shape: Shape, other: Shape, cell: int) -> tuple[list[int], list[int]]:
-    """Cells of a constraint that together cover one cell of a query (none if they do not), and those within it."""
-    over, within, covered = [], [], True
-    for groups, theirs, place in zip(wanted, sets, np.unravel_index(cell, shape), strict=True):
-        mine = groups[int(place)].members
-        meets = [i for i, one in enumerate(theirs) if one.members & mine]
-        covered &= mine <= frozenset().union(*(theirs[i].members for i in meets))
-        over.append(meets)
-        within.append([i for i in meets if theirs[i].members <= mine])
+def _cover_and_contents(
+    wanted: Groups, sets: Groups, shape: Shape, other: Shape, cell: int
+) -> tuple[list[int], list[int]]:
+    """Cells of a constraint that together cover one cell of a query (none if they do not), and those inside it."""
+    covering, contained, covered = [], [], True
+    for groups, constraint_groups, place in zip(wanted, sets, np.unravel_index(cell, shape), strict=True):
+        members = groups[int(place)].members
+        overlapping = [i for i, one in enumerate(constraint_groups) if one.members & members]
+        covered &= members <= frozenset().union(*(constraint_groups[i].members for i in overlapping))
+        covering.append(overlapping)
+        contained.append([i for i in overlapping if constraint_groups[i].members <= members])
 
     def flat(places: list[list[int]]) -> list[int]:
         return np.ravel_multi_index(np.meshgrid(*places, indexing="ij"), other).ravel().tolist()
 
-    return flat(over) if covered else [], flat(within) if all(within) else []
+    return flat(covering) if covered else [], flat(contained) if all(contained) else []

@@ -1,9 +1,9 @@
 """The layout of a Noisy Measurement File as published: product folders, levels, kinds of records, names of queries.
 
 An archive holds product folders, such as `US_Person_PL_PROD`. In each, `<Geolevel>.parquet/DPQuery` holds noisy
-answers and `<Geolevel>.parquet/Constraint` what is known without noise, as Parquet files that lie in partitions
-`State=044` and, for DHC, `County=<geocode>`. A record is the answer to one query in one unit: a list of whole numbers,
-flattened in C order over the query's shape, with one variance for all. Units that were bypassed have no record of one.
+answers and `<Geolevel>.parquet/Constraint` exact information, as Parquet files in partitions `State=044` and, for DHC,
+`County=<geocode>`. A record is the answer to one query in one unit: a list of whole numbers, flattened in C order over
+the query's shape, with one variance for all. Units that were bypassed (only children) have no measurement.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from adversary.census.nmf.products import PRODUCTS, Product, Shape
 MEASUREMENTS, CONSTRAINTS = "DPQuery", "Constraint"
 KINDS = (MEASUREMENTS, CONSTRAINTS)
 
-# What the name of a query ends with among the records of each kind.
+# Suffix of the names of queries, by kind of record.
 SUFFIX = {MEASUREMENTS: "_dpq", CONSTRAINTS: "_con"}
 
 PARTITIONS = ("State", "County")
 
-# Of a record; whatever else is text names an axis.
+# Columns of a record; every other column is an axis of the histogram.
 COLUMNS = ("geocode", "query_name", "query_shape", "value", "variance", "plb", "sign", *PARTITIONS)
 
-# Cells that are named in an error.
+# Largest number of cells that an error message lists.
 FEW = 8
 EQUAL, AT_LEAST, AT_MOST = "=", ">=", "<="
 
@@ -40,7 +40,7 @@ NAMED_SIGNS = {"_lb": AT_LEAST, "_ub": AT_MOST}
 
 
 def arrow() -> Any:
-    """pyarrow with its datasets, or ImportError that names the extra it comes with."""
+    """Import pyarrow with its submodules; ImportError names the extra `scale` if it is missing."""
     try:
         import pyarrow
         import pyarrow.compute
@@ -52,15 +52,16 @@ def arrow() -> Any:
 
 
 def open_product(directory: str | Path, product: str | None = None) -> Path:
-    """The product folder that a directory is, or that lies in it and is called so, or in part; errors where there is
-    none, or several are.
+    """Path of the product folder: the directory itself, or the one folder in it whose name contains `product`.
+
+    FileNotFoundError, NotADirectoryError or ValueError if there is no such folder, or several.
     """
     path = Path(directory)
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such directory")
     if not path.is_dir():
         raise NotADirectoryError(f"{path}: a Noisy Measurement File is a directory, this is a file")
-    inside = [one for one in (path, *sorted(path.glob("*/")), *sorted(path.glob("*/*/"))) if present(one)]
+    inside = [one for one in (path, *sorted(path.glob("*/")), *sorted(path.glob("*/*/"))) if level_names(one)]
     if not inside:
         raise ValueError(f"{path}: this is no Noisy Measurement File, it has no <Geolevel>.parquet directory")
     if inside[0] == path and product is None:
@@ -73,20 +74,20 @@ def open_product(directory: str | Path, product: str | None = None) -> Path:
     return fits[0]
 
 
-def present(directory: Path) -> list[str]:
-    """Names of the levels that a directory has, in no order."""
+def level_names(directory: Path) -> list[str]:
+    """Names of the levels in a directory, in alphabetical order."""
     return sorted(path.name.removesuffix(".parquet") for path in directory.glob("*.parquet") if path.is_dir())
 
 
 def folder(directory: Path, level: str, kind: str) -> Path:
-    """Folder of the records of a kind at a level."""
+    """Folder of the records of one kind at one level."""
     return directory / f"{level}.parquet" / kind
 
 
 def product_of(directory: Path) -> tuple[Product, bool]:
-    """The product in a folder, by the axes of its records, and whether the file says that nobody in it exists.
+    """Product of a folder, by the axes of its records, and True if its metadata declare it synthetic.
 
-    ValueError naming the axes where no product has them.
+    ValueError naming the axes if no product has them.
     """
     pa, axes = arrow(), ()
     for file in sorted(path for path in directory.glob("*.parquet/*/**/*.parquet") if path.is_file()):
@@ -106,25 +107,25 @@ def product_of(directory: Path) -> tuple[Product, bool]:
 
 
 def levels_of(directory: Path, product: Product) -> tuple[str, ...]:
-    """The levels that a folder has, from the top down: neighbours in the product's, all of them or an extract.
+    """Levels of a folder, from the top down: all levels of the product, or consecutive ones (an extract).
 
-    ValueError naming one that is not the product's, FileNotFoundError naming one that is skipped.
+    ValueError naming a level that is not the product's, FileNotFoundError naming one that is skipped.
     """
-    there = present(directory)
-    for name in there:
+    present = level_names(directory)
+    for name in present:
         if name not in product.levels:
             spine = " > ".join(product.levels)
             raise ValueError(f"{directory}: {name}.parquet is no level of {product.name} ({spine})")
-    places = [product.levels.index(name) for name in there]
-    whole = product.levels[min(places) : max(places) + 1]
-    for name in whole:
-        if name not in there:
+    places = [product.levels.index(name) for name in present]
+    contiguous = product.levels[min(places) : max(places) + 1]
+    for name in contiguous:
+        if name not in present:
             raise FileNotFoundError(f"{directory}: level {name} is absent, there is no directory {name}.parquet")
-    return whole
+    return contiguous
 
 
 def bare(query: str) -> str:
-    """A query's name without its suffix, axes crossed by " * "; its case is kept.
+    """Name of a query without its suffix, axes joined by " * ", case unchanged.
 
     >>> bare("TOTAL"), bare("hispanic*cenrace_dpq"), bare("popSehsdTargetsRelship_dpq")
     ('TOTAL', 'hispanic * cenrace', 'popSehsdTargetsRelship')
@@ -136,7 +137,7 @@ def bare(query: str) -> str:
 
 
 def spelling_in_file(query: str, names: Iterable[str]) -> str | None:
-    """Spelling of a query in a file: letter for letter, or but for case and order of axes; None where it has none.
+    """Spelling of a query in a file: the exact one, else up to case and order of axes; None if it is absent.
 
     >>> spelling_in_file("CENRACE*hispanic", ["total_dpq", "hispanic * cenrace_dpq"])
     'hispanic * cenrace_dpq'
@@ -149,11 +150,11 @@ def spelling_in_file(query: str, names: Iterable[str]) -> str | None:
 
 
 def flat_cells(cells: Any, shape: Shape, query: str, labels: Sequence[str] = ()) -> tuple[Integers, bool]:
-    """(cell,) flat indices of the cells asked for, and whether one cell was meant rather than a list of them.
+    """(cell,) flat indices of the given cells, and True for a single cell rather than a list.
 
-    A cell is a flat index, a tuple with an index per axis of the shape, where axes of length one may be left out, or
-    one of the `labels`. `cells` is one, or a list of them, or "all"; None is the only cell there is. ValueError naming
-    query, cell and shape.
+    A cell is a flat index, a tuple with an index per axis of the shape (axes of length one may be omitted), or one of
+    the `labels`. `cells` is one, a list, or "all"; None for a query with one cell. ValueError naming query, cell and
+    shape.
 
     >>> flat_cells([(1, 0), 5], (2, 1, 3), "race")[0].tolist()
     [3, 5]
@@ -179,7 +180,7 @@ def flat_cells(cells: Any, shape: Shape, query: str, labels: Sequence[str] = ())
 
 
 def _listed(labels: Sequence[str], words: str = "") -> str:
-    """Cells of a query in words: all where they are few, else how many, and one with the words asked for, if any is."""
+    """End of an error message that lists a query's cells: all if few, else their number and one that fits `words`."""
     if len(labels) <= FEW:
         return f"; there are {'; '.join(map(repr, labels))}" if labels else ""
     wanted = set(words.casefold().replace(",", " ").split())

@@ -1,4 +1,4 @@
-"""Records of one level, or of all: those of the query that is asked about, of every query, and of constraints."""
+"""Records of one level: of the wanted query or of every query, and of the constraints; units and wanted cells."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from typing import Any
 import numpy as np
 
 from adversary._core import Integers, closest_name
-from adversary.census.nmf.estimates import labels_for
+from adversary.census.nmf.estimates import row_classes
 from adversary.census.nmf.exact_counts import NOISY_TABLES
 from adversary.census.nmf.file_layout import CONSTRAINTS, MEASUREMENTS, bare, folder, spelling_in_file
 from adversary.census.nmf.parquet_source import ParquetSource
 from adversary.census.nmf.products import Product
-from adversary.census.nmf.records import US, NmfColumn, collect, first_column
-from adversary.census.nmf.units import MADE_UP, WHOLE_STATE, Codes, in_order, places_of, whole_states
+from adversary.census.nmf.records import US, NmfColumn, query_header, read_columns
+from adversary.census.nmf.units import NOT_IN_FILES, WHOLE_STATE, Codes, places_of, sort_by_key, whole_states
 
 
 @dataclass(frozen=True, eq=False)
 class LevelRecords:
-    """Records of a level: of the query by the name that the file has, of constraints by name, and its units."""
+    """Records of a level: measurements and constraints by query name as in the file, and geocodes of its units."""
 
     name: str
     measured: dict[str, NmfColumn]
     known: dict[str, NmfColumn]
     units: Codes
 
-    def named(self, code: str) -> str:
-        """File, geocode and query of a record of a unit."""
+    def location(self, code: str) -> str:
+        """File, geocode and query of one record of a unit, for error messages."""
         for column in (*self.measured.values(), *self.known.values()):
             if (rows := np.flatnonzero(column.geocodes == code)).size:
-                return column.named(int(rows[0]))
+                return column.location(int(rows[0]))
         return f"geocode {code} of level {self.name}"
 
 
 def code_lengths(path: Path, levels: tuple[str, ...], root: str = "") -> dict[str, int]:
-    """Number of characters of the geocodes of each level, by the first record in the partitions of a root."""
+    """Number of characters of the geocodes of each level, from the first record in the partitions of `root`."""
     lengths: dict[str, int] = {}
     for level in levels[1:] if root and levels[0] == US else levels:
         sources = (ParquetSource(folder(path, level, kind), level, kind, root) for kind in (MEASUREMENTS, CONSTRAINTS))
@@ -52,10 +52,17 @@ def gather(
     path: Path, product: Product, level: str, root: str, wanted: NmfColumn | None, every: bool = False,
     faults: list[str] | None = None, progress: bool = False,
 ) -> LevelRecords:  # fmt: skip
-    """Records of a level: of one query, or of every one, and of the constraints that are exact.
+    """Read the records of a level: of one query or of every query, and of the exact constraints.
 
-    wanted : the query and its cells; None: the first cell of every query, and all of constraints that are exact
-    every : whether all of its queries are wanted, for estimates of the cells of the one
+    Parameters
+    ----------
+    path, product : the product folder, and its levels and axes
+    level : name of the level
+    root : beginning of the geocodes to read; "": all
+    wanted : query and cells; None: the first cell of every query, for `check`
+    every : read all queries, to estimate the cells of `wanted` from them
+    faults : list to which faults are added; None: the first one raises ValueError
+    progress : show a progress bar
     """
     sources = [
         ParquetSource(folder(path, level, kind), level, kind, "" if level == US else root)
@@ -63,32 +70,35 @@ def gather(
     ]
     progress_name = f"{level} " * progress
     if wanted is None:
-        measured = collect(sources[0], product, None, [0], faults, progress_name)
-        known = collect(sources[1], product, NOISY_TABLES, [0], faults)
-        known |= collect(sources[1], product, None, "all", faults, progress_name, NOISY_TABLES)
+        measured = read_columns(sources[0], product, None, [0], faults, progress_name)
+        known = read_columns(sources[1], product, NOISY_TABLES, [0], faults)
+        known |= read_columns(sources[1], product, None, "all", faults, progress_name, NOISY_TABLES)
     else:
         name = None if every else spelling_in_file(wanted.query, sources[0].query_names())
-        cells = "all" if every or twofold(wanted) else wanted.cells
+        cells = "all" if every or has_two_cells(wanted) else wanted.cells
         measured = {}
         if every or name:
-            classes = partial(labels_for, product, wanted) if every else None
-            measured = collect(sources[0], product, name and [name], cells, faults, progress_name, labelling=classes)
-        known = collect(sources[1], product, None, "all", faults, progress_name, NOISY_TABLES)
+            classes = partial(row_classes, product, wanted) if every else None
+            measured = read_columns(
+                sources[0], product, name and [name], cells, faults, progress_name, labelling=classes
+            )
+        known = read_columns(sources[1], product, None, "all", faults, progress_name, NOISY_TABLES)
     codes = [column.geocodes for column in (*measured.values(), *known.values())]
     units = np.unique(np.concatenate([np.zeros(0, dtype=np.str_), *codes]))
-    made = LevelRecords(level, measured, known, units)
+    records = LevelRecords(level, measured, known, units)
     sizes = np.char.str_len(units) if units.size else np.zeros(0, dtype=np.int64)
-    if units.size and level != US and (odd := np.flatnonzero(sizes != np.bincount(sizes).argmax())).size:
-        fault = f"its geocode has {sizes[odd[0]]} characters, the others of level {level} {np.bincount(sizes).argmax()}"
+    if units.size and level != US and (wrong_length := np.flatnonzero(sizes != np.bincount(sizes).argmax())).size:
+        usual = np.bincount(sizes).argmax()
+        fault = f"its geocode has {sizes[wrong_length[0]]} characters, the others of level {level} {usual}"
         if faults is None:
-            raise ValueError(f"{made.named(str(units[odd[0]]))}: {fault}")
-        faults.append(f"{made.named(str(units[odd[0]]))}: {fault}")
-        made = replace(made, units=np.delete(units, odd))
-    return made
+            raise ValueError(f"{records.location(str(units[wrong_length[0]]))}: {fault}")
+        faults.append(f"{records.location(str(units[wrong_length[0]]))}: {fault}")
+        records = replace(records, units=np.delete(units, wrong_length))
+    return records
 
 
 def records_of(units: Codes, column: NmfColumn) -> tuple[Integers, Integers]:
-    """Places among the sorted units of those that have a record in a column, and these records."""
+    """Units with a record in a column, as positions among the sorted units, and the rows of these records."""
     place = places_of(units, column.geocodes)
     present = np.flatnonzero(place >= 0)
     return place[present], present
@@ -97,7 +107,7 @@ def records_of(units: Codes, column: NmfColumn) -> tuple[Integers, Integers]:
 def units_by_level(
     names: tuple[str, ...], levels_read: Mapping[str, LevelRecords], lengths: Mapping[str, int]
 ) -> dict[str, Codes]:
-    """Units of every level; where a level has no constraints to list them, those that its children lie in, too."""
+    """Geocodes of every level, sorted; a level without constraints, which list all units, also gets all parents."""
     units: dict[str, Codes] = {}
     for name, below in zip(names[::-1], (None, *names[::-1]), strict=False):
         if name == WHOLE_STATE:
@@ -105,32 +115,35 @@ def units_by_level(
             continue
         units[name] = levels_read[name].units
         if below is not None and not levels_read[name].known and name != US:
-            above = units[below].astype(f"<U{lengths.get(name, 1)}")
-            units[name] = np.unique(np.concatenate([units[name], above]))
+            parents = units[below].astype(f"<U{lengths.get(name, 1)}")
+            units[name] = np.unique(np.concatenate([units[name], parents]))
         if name == US and not units[name].size:
             units[name] = np.array([US])
-    return {name: in_order(codes) for name, codes in units.items()}
+    return {name: sort_by_key(codes) for name, codes in units.items()}
 
 
-def named_in(levels_read: Mapping[str, LevelRecords], level: str, code: str) -> str:
-    """File, geocode and query of a unit."""
-    return levels_read[level].named(code) if level in levels_read else f"geocode {code} of level {level}"
+def describe_unit(levels_read: Mapping[str, LevelRecords], level: str, code: str) -> str:
+    """File, geocode and query of one record of a unit at a level, for error messages."""
+    return levels_read[level].location(code) if level in levels_read else f"geocode {code} of level {level}"
 
 
-def asked_column(path: Path, product: Product, levels: tuple[str, ...], root: str, query: str, cells: Any) -> NmfColumn:
-    """The query with its shape, words and cells, as the first level that has it, measured or else known exactly."""
+def find_query(path: Path, product: Product, levels: tuple[str, ...], root: str, query: str, cells: Any) -> NmfColumn:
+    """Header of a query: shape, axis words and wanted cells, from the first level that has it.
+
+    Measurements come before constraints. ValueError if the query, or the root, is not in the file.
+    """
     names: set[str] = set()
     sources = [
         ParquetSource(folder(path, level, kind), level, kind, "" if level == US else root)
         for kind in (MEASUREMENTS, CONSTRAINTS)
         for level in levels
-        if level not in MADE_UP
+        if level not in NOT_IN_FILES
     ]
     for source in sources:
         listed = source.query_names()
         names |= {bare(one) for one in listed if source.kind == MEASUREMENTS}
         name = spelling_in_file(query, listed)
-        if name and (column := first_column(source, product, name, cells)) is not None:
+        if name and (column := query_header(source, product, name, cells)) is not None:
             return column
     if root and not any(True for source in sources for _ in source.batches(["geocode"])):
         every = ParquetSource(sources[0].path, sources[0].level, sources[0].kind, "")
@@ -144,18 +157,18 @@ def asked_column(path: Path, product: Product, levels: tuple[str, ...], root: st
     )
 
 
-def own_column(wanted: NmfColumn, level: LevelRecords) -> NmfColumn | None:
-    """The query's column at a level."""
+def column_of_query(wanted: NmfColumn, level: LevelRecords) -> NmfColumn | None:
+    """Measurements of the wanted query at a level; None if it was not measured there."""
     return next((column for column in level.measured.values() if spelling_in_file(wanted.query, [column.query])), None)
 
 
-def twofold(wanted: NmfColumn) -> bool:
-    """True where a query has two cells, of which each is measured twice where their sum is known."""
+def has_two_cells(wanted: NmfColumn) -> bool:
+    """True if a query has two cells: if their sum is exact, each then has two measurements."""
     return int(np.prod(wanted.shape or (0,))) == 2
 
 
-def one_shape(column: NmfColumn, first: NmfColumn) -> None:
-    """ValueError where a query's shape or axes are not those of its records at another level."""
+def check_same_shape(column: NmfColumn, first: NmfColumn) -> None:
+    """ValueError if a query's shape or axes differ from those of its records at another level."""
     for what, mine, theirs in (("query_shape", column.shape, first.shape), ("axes", column.words, first.words)):
         if mine != theirs:
             where = f"{column.paths[0]}: query {column.query}"

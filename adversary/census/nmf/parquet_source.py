@@ -1,7 +1,7 @@
-"""Parquet files of one kind at one level, streamed: only the files, row groups and columns asked for are read.
+"""Streaming reads of Parquet files of one kind at one level: only the required files, row groups and columns.
 
-Files of other partitions are not opened, and row groups are skipped whose geocodes or names of queries exclude what is
-asked for.
+Files of other partitions are not opened; row groups are skipped if their statistics of geocodes or query names exclude
+the requested records.
 """
 
 from __future__ import annotations
@@ -19,40 +19,41 @@ from numpy.typing import NDArray
 from adversary._core import track
 from adversary.census.nmf.file_layout import COLUMNS, PARTITIONS, arrow
 
-# Records held at once: 66 MB of the detailed histogram's 2,016 cells.
+# Records held in memory at once: 66 MB for the 2,016 cells of the detailed histogram.
 BATCH = 4096
 
-# What writers of partitions name that of no value.
+# Names that writers of partitions use for a missing value.
 NO_CODES = ("__HIVE_DEFAULT_PARTITION__", "null", "None")
 
+# Largest character: `code + LAST` is above every text that begins with `code`.
 LAST = "\U0010ffff"
 
 
-class File(NamedTuple):
-    """A Parquet file and the codes of the partitions it lies in, the deepest first."""
+class PartitionedFile(NamedTuple):
+    """Path of a Parquet file, and the codes of the partitions it lies in, the deepest first."""
 
     path: str
     codes: tuple[str, ...]
 
-    def strays(self, geocodes: Any) -> NDArray[np.bool_]:
-        """Mask of the units of an Arrow column outside the partitions; `State=44` is both branches of a state."""
-        compute, stray = arrow().compute, np.zeros(len(geocodes), dtype=bool)
+    def outside_partitions(self, geocodes: Any) -> NDArray[np.bool_]:
+        """Mask of the geocodes of an Arrow column outside the partitions; `State=44` has both parts of a state."""
+        compute, outside = arrow().compute, np.zeros(len(geocodes), dtype=bool)
         for code in self.codes:
-            here = compute.starts_with(geocodes, code)
+            inside = compute.starts_with(geocodes, code)
             if len(code) == 2:
-                here = compute.or_(here, compute.equal(compute.utf8_slice_codeunits(geocodes, 1, 3), code))
-            stray |= ~here.fill_null(True).to_numpy(zero_copy_only=False)
-        return stray
+                inside = compute.or_(inside, compute.equal(compute.utf8_slice_codeunits(geocodes, 1, 3), code))
+            outside |= ~inside.fill_null(True).to_numpy(zero_copy_only=False)
+        return outside
 
 
 @dataclass(frozen=True)
 class ParquetSource:
-    """A directory of Parquet files with records of one kind at one level, opened only where it is read.
+    """Directory of Parquet files with records of one kind at one level.
 
     Parameters
     ----------
-    path, level, kind : the directory and what it holds
-    root : beginning of the geocodes that are read; two digits are a state, in whichever branch; "" is everything
+    path, level, kind : the directory, and the level and kind of its records
+    root : beginning of the geocodes that are read; two digits: a state, both its parts; "": everything
     """
 
     path: Path
@@ -60,11 +61,11 @@ class ParquetSource:
     kind: str
     root: str = ""
 
-    def files(self, faults: list[str] | None = None) -> list[File]:
-        """Files of the wanted partitions. A folder that is no partition: ValueError, or one of the `faults`."""
+    def files(self, faults: list[str] | None = None) -> list[PartitionedFile]:
+        """Files of the wanted partitions, sorted. An invalid partition raises ValueError, or is added to `faults`."""
         return sorted(self._walk(self.path, (), faults)) if self.path.is_dir() else []
 
-    def _walk(self, folder: Path, codes: tuple[str, ...], faults: list[str] | None) -> Iterator[File]:
+    def _walk(self, folder: Path, codes: tuple[str, ...], faults: list[str] | None) -> Iterator[PartitionedFile]:
         for path in folder.iterdir():
             name, equals, value = path.name.partition("=")
             code = unquote(value)
@@ -72,7 +73,7 @@ class ParquetSource:
                 continue
             if not path.is_dir():
                 if path.suffix == ".parquet":
-                    yield File(str(path), codes)
+                    yield PartitionedFile(str(path), codes)
                 continue
             known = name in PARTITIONS and bool(equals)
             if known and not (code.strip() and code.isprintable() and "\ufffd" not in code and code not in NO_CODES):
@@ -84,7 +85,7 @@ class ParquetSource:
                 yield from self._walk(path, (code, *codes) if known else codes, faults)
 
     def _overlaps(self, code: str) -> bool:
-        """True where a partition may hold a unit that is read."""
+        """True if a partition may contain units below the root."""
         root = self.root
         if len(root) < 3 or len(code) < 3:
             return not root or root[-2:] == code[1:3] or root[1:3] == code or root == code
@@ -97,10 +98,13 @@ class ParquetSource:
         progress: str = "",
         faults: list[str] | None = None,
         optional: Sequence[str] = (),
-    ) -> Iterator[tuple[File, Any]]:
-        """(file, batch) of the columns, and of the `optional` ones that are there, in the order of files and rows.
+    ) -> Iterator[tuple[PartitionedFile, Any]]:
+        """Yield (file, Arrow batch) of the columns, and of existing `optional` ones, in the order of files and rows.
 
-        ValueError naming a bad file or column; with `faults`, that is added there and the file is left.
+        ValueError naming a bad file or column; with `faults`, the message is added there and the file is skipped.
+
+        condition : Arrow expression that records must satisfy
+        progress : label of a progress bar; "": none
         """
         pa = arrow()
         if len(self.root) > 2:
@@ -119,7 +123,7 @@ class ParquetSource:
                         columns=there, filter=condition, batch_size=BATCH, batch_readahead=2
                     ):
                         if batch.num_rows:
-                            # what is no text is found here, where its file is known
+                            # invalid text is detected here, where its file is known
                             batch.validate(full=True)
                             yield file, batch
             except ValueError as error:
@@ -128,9 +132,9 @@ class ParquetSource:
                 faults.append(str(error))
 
     def query_names(self) -> list[str]:
-        """Names of the queries in the first file that has any, as they are written, sorted.
+        """Names of the queries in the first file that has any, sorted.
 
-        Where statistics say that a row group has one query, nothing of it is read.
+        A row group whose statistics show a single query is not read.
         """
         names: set[str] = set()
         for file in self.files():
@@ -149,7 +153,7 @@ class ParquetSource:
         return sorted(names)
 
     def first_geocode(self) -> str | None:
-        """The geocode of some record in the wanted partitions; what cannot be read is passed over, and told later."""
+        """Geocode of some record in the wanted partitions, or None; unreadable files are skipped."""
         for file in self.files([]):
             try:
                 with arrow().parquet.ParquetFile(file.path) as opened:
@@ -161,14 +165,14 @@ class ParquetSource:
         return None
 
 
-def texts(column: Any) -> Any:
-    """A column of texts, however it is encoded, as plain ones."""
+def as_strings(column: Any) -> Any:
+    """Arrow column of texts in any encoding, cast to plain strings."""
     pa = arrow()
     return column.cast(pa.string()) if column.type != pa.string() else column
 
 
 def _check_columns(schema: Any, columns: Sequence[str], path: str) -> None:
-    """Every column is there and of its kind, or ValueError naming file and column."""
+    """ValueError naming file and column if a column is missing or of another type."""
     types = arrow().types
 
     def text(kind: Any) -> bool:
@@ -191,17 +195,17 @@ def _check_columns(schema: Any, columns: Sequence[str], path: str) -> None:
     }
     for name in columns:
         if name not in schema.names:
-            what = "column" if name in COLUMNS else "the axis"
-            raise ValueError(f"{path}: {what} {name} is absent, there are {', '.join(schema.names)}")
-        what, ok = rules.get(name, ("text", text))
+            expected = "column" if name in COLUMNS else "the axis"
+            raise ValueError(f"{path}: {expected} {name} is absent, there are {', '.join(schema.names)}")
+        expected, ok = rules.get(name, ("text", text))
         kind = schema.field(name).type
         if not ok(kind):
-            raise ValueError(f"{path}: column {name} must hold {what}, it holds {kind}")
+            raise ValueError(f"{path}: column {name} must hold {expected}, it holds {kind}")
 
 
 @contextmanager
 def _errors_name_file(path: str) -> Iterator[None]:
-    """Errors of Arrow, with the file that they are about."""
+    """Turn errors of Arrow into a ValueError that names the file."""
     try:
         yield
     except (arrow().ArrowException, OSError) as error:

@@ -1,8 +1,8 @@
-"""The products that Noisy Measurement Files come in: their levels, axes, categories and groups of categories.
+"""Products published as Noisy Measurement Files: their levels, axes, categories and groups of categories.
 
 As published for the 2020 Census: persons and housing units of the redistricting data (PL 94-171), and persons of the
-Demographic and Housing Characteristics file (DHC). An axis of a query holds "*" (summed over), the axis' own name or
-"detailed" (every category), or the name of a grouping.
+Demographic and Housing Characteristics file (DHC). In a query, each axis has a word: "*" (summed over), the axis' own
+name or "detailed" (every category), or the name of a grouping.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 
 class Category(NamedTuple):
-    """Categories of an axis that a query counts together, and their name ("" for all of them)."""
+    """Categories of an axis that a query counts together, by index, and their name ("" for all of them)."""
 
     label: str
     members: frozenset[int]
@@ -46,17 +46,17 @@ FACILITIES = (
     "residential treatment centers for adults", "maritime vessels", "workers' quarters", "other noninstitutional",
 )  # fmt: skip
 
-# Where each of the eight `QUARTERS` begins among relations and facilities.
+# First index of each of the eight `QUARTERS` in the axis of relations and facilities, and the end of the axis.
 EIGHT = (0, 18, 24, 27, 28, 33, 34, 36, 42)
 
 
 def _ranges(starts: tuple[int, ...], labels: tuple[str, ...]) -> tuple[Category, ...]:
-    """Groups of neighbouring categories from where each begins; the last start ends them."""
+    """Groups of consecutive categories from their first indices; the last start is the end of the last group."""
     ends = zip(starts, starts[1:], labels, strict=False)
     return tuple(Category(label, frozenset(range(start, stop))) for start, stop, label in ends)
 
 
-# By axis and name; more are read off names such as "relgq7" and "age_lessthan15".
+# Groupings by axis and name; `Product.groups` derives more from names such as "relgq7" and "age_lessthan15".
 GROUPINGS: dict[str, dict[str, tuple[Category, ...]]] = {
     "hhgq": {
         "hhinstlevels": _ranges((0, 1, 5, 8), ("households", "institutions", "noninstitutional group quarters")),
@@ -73,15 +73,15 @@ GROUPINGS: dict[str, dict[str, tuple[Category, ...]]] = {
 
 @dataclass(frozen=True)
 class Product:
-    """A published table of noisy counts.
+    """Product: a published histogram of noisy counts.
 
     Parameters
     ----------
-    name : in words
-    levels : from the top down
+    name : name in words
+    levels : geographic levels from the top down
     axes : categories of every axis, in the order of the histogram
-    total : what the count of everything is called
-    residents : whether that is the resident population, which is published exactly for states
+    total : name of the total count
+    residents : whether the total is the resident population, which is exact for states
     """
 
     name: str
@@ -96,11 +96,16 @@ class Product:
         return tuple(map(len, self.axes.values()))
 
     def cut(self, shape: Shape) -> Product:
-        """This product with the first categories of each axis only, as made-up files may have it."""
+        """Product with only the first `shape` categories of each axis, as synthetic files may have."""
         return replace(self, axes={name: c[:n] for (name, c), n in zip(self.axes.items(), shape, strict=True)})
 
     def groups(self, axis: str, word: str, length: int) -> tuple[Category, ...] | None:
-        """Groups of categories that an axis of a query counts; None where its grouping is not known."""
+        """Groups of categories that the rows of an axis count; None if the grouping is unknown.
+
+        axis : name of the axis
+        word : word of the axis in the query
+        length : number of rows
+        """
         categories = self.axes[axis]
         everything = frozenset(range(len(categories)))
         if word in ("", "*"):
@@ -118,13 +123,13 @@ class Product:
         return inside if len(inside) == length else None
 
     def label(self, words: tuple[str, ...], shape: Shape, cell: Any) -> str:
-        """A cell of a query in words, the last axis first: "Hispanic, 18 and over".
+        """Description of a cell of a query, the last axis first: "Hispanic, 18 and over".
 
         Parameters
         ----------
-        words : what every axis of the query holds
+        words : word of every axis in the query
         shape : lengths of its axes
-        cell : the cell's place on every axis
+        cell : index of the cell on every axis
         """
         parts = []
         for axis, word, length, place in zip(self.axes, words, shape, cell, strict=True):

@@ -1,6 +1,7 @@
-"""Records of some queries at one level, checked batch by batch; errors name file, geocode and query.
+"""Reading and checking the records of some queries at one level, batch by batch.
 
-A batch is dropped once the wanted cells are taken from it: memory grows with units and cells, not with the file.
+Errors name file, geocode and query. Only the wanted cells of a batch are stored: memory grows with units and cells, not
+with the file.
 """
 
 from __future__ import annotations
@@ -14,38 +15,43 @@ from numpy.typing import NDArray
 
 from adversary._core import Floats, Integers
 from adversary.census.nmf.file_layout import CONSTRAINTS, FEW, MEASUREMENTS, NAMED_SIGNS, SIGNS, arrow, bare, flat_cells
-from adversary.census.nmf.parquet_source import File, ParquetSource, texts
+from adversary.census.nmf.parquet_source import ParquetSource, PartitionedFile, as_strings
 from adversary.census.nmf.products import Product, Shape
 from adversary.census.spine import VARIANCES, plausible
 from adversary.privacy.mechanisms import DiscreteGaussian
 
-# Beyond it a count is no longer a whole number of float64.
+# Largest count that float64 represents exactly, with all smaller ones.
 LARGEST = 2.0**53
 
-# Relative difference between a variance and its budget that is rounding.
+# Relative difference between a variance and its budget up to which they agree: files record rounded numbers.
 CLOSE = 1e-4
 US = "US"
 
-# Geocodes of the United States, as published and in older files; `US` in trees and results.
+# Geocodes of the United States in published and in older files; trees and results have `US`.
 TOPS = ("", "0", US)
 Words = NDArray[np.object_]
-Labels = tuple[Integers, ...]
-"""(row,) classes of a query's rows on every axis."""
-Labelling = Callable[["NmfColumn"], list[Labels] | None]
+RowClasses = tuple[Integers, ...]
+"""For every axis of a query, the (row,) class of each of its rows."""
+Labelling = Callable[["NmfColumn"], list[RowClasses] | None]
 
 
 @dataclass
 class NmfColumn:
-    """The wanted cells of one query at one level.
+    """Wanted cells of one query at one level.
 
     Parameters
     ----------
-    query : as the file spells it, without its suffix
-    geocodes : (record,) units; values : (record, cell) answers, NaN where not measured; variance : (record,), infinite
-        where not measured and 0 for a constraint; sign : (record,), "=" for a measurement; file : (record,) its file
-    shape, words : of the query, and what it holds on every axis; None and () if there is no record
-    cells, single : indices of the cells, and whether one was asked for, not a list
-    labels : classes of rows, of which `values` has sums: of one list of classes after another; None: of no rows
+    query : name as in the file, without suffix
+    shape, words : lengths of the axes, and the word of every axis; None and () if there is no record
+    cells, single : (cell,) flat indices of the cells, and whether a single one was requested rather than a list
+    labels : for every wanted cell, classes of rows; `values` then has sums over classes, cell after cell. None: cells
+    paths : files with records
+    parts : checked batches that are not joined yet
+    geocodes : (record,) units
+    values : (record, cell) answers, NaN if not measured
+    variance : (record,), infinite if not measured, 0 for a constraint
+    sign : (record,), "=" for a measurement
+    file : (record,) index into `paths`
     """
 
     query: str
@@ -53,7 +59,7 @@ class NmfColumn:
     words: tuple[str, ...] = ()
     cells: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     single: bool = True
-    labels: list[Labels] | None = None
+    labels: list[RowClasses] | None = None
     paths: list[str] = field(default_factory=list)
     parts: list[tuple[Any, ...]] = field(default_factory=list)
     geocodes: Any = field(default_factory=lambda: np.zeros(0, dtype=np.str_))
@@ -62,12 +68,12 @@ class NmfColumn:
     sign: Words = field(default_factory=lambda: np.zeros(0, dtype=object))
     file: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
-    def named(self, record: int) -> str:
-        """File, geocode and query of a record."""
-        return _where(self.paths[int(self.file[record])], self.geocodes[record], self.query)
+    def location(self, record: int) -> str:
+        """File, geocode and query of a record, for error messages."""
+        return _location(self.paths[int(self.file[record])], self.geocodes[record], self.query)
 
     def own(self, wanted: NmfColumn) -> Floats:
-        """(record, cell) answers in the cells that are wanted about, of the same query."""
+        """(record, cell) answers in the cells of `wanted`, which is of the same query."""
         if self.labels is None:
             return self.values if np.array_equal(self.cells, wanted.cells) else self.values[:, wanted.cells]
         assert self.shape is not None
@@ -80,7 +86,7 @@ class NmfColumn:
         return np.stack(parts, axis=1)
 
     def joined(self, faults: list[str] | None) -> NmfColumn:
-        """This column with its batches put together; a unit with two records is refused."""
+        """Join the batches, in place; a unit with two records is a fault."""
         if self.parts:
             names, self.values, self.variance, self.sign, self.file = (
                 np.concatenate([part[i] for part in self.parts]) for i in range(5)
@@ -90,17 +96,29 @@ class NmfColumn:
         if first.size < self.geocodes.size:
             again = np.setdiff1d(np.arange(self.geocodes.size), first)
             more = f" (and {again.size - 1} more)" if again.size > 1 else ""
-            _tell(faults, f"{self.named(int(again[0]))}: there is more than one record of this unit{more}")
+            _report_fault(faults, f"{self.location(int(again[0]))}: there is more than one record of this unit{more}")
         return self
 
 
-def collect(
+def read_columns(
     source: ParquetSource, product: Product, queries: Sequence[str] | None, cells: Any, faults: list[str] | None = None,
     progress: str = "", without: Sequence[str] = (), labelling: Labelling | None = None,
 ) -> dict[str, NmfColumn]:  # fmt: skip
-    """The wanted cells of some queries, or of all but those `without`, or sums over classes of rows, in one pass.
+    """Read the wanted cells of some queries in one pass.
 
-    What is malformed is added to the faults, and its records left out; without them, ValueError for the first.
+    Parameters
+    ----------
+    source : files of one kind at one level
+    product : levels and axes of the file
+    queries : names of queries; None: all but those of `without`
+    cells : wanted cells, see `flat_cells`
+    faults : list to which faults are added, their records being skipped; None: the first one raises ValueError
+    progress : label of a progress bar; "": none
+    labelling : function of a column that returns classes of rows; sums over these are then read instead of cells
+
+    Returns
+    -------
+    columns by name of the query, sorted
     """
     pa = arrow()
     name_field = pa.dataset.field("query_name")
@@ -112,37 +130,37 @@ def collect(
     columns: dict[str, NmfColumn] = {}
     budget = ["plb"] * (source.kind == MEASUREMENTS)
     for file, batch in source.batches(wanted, condition, progress, faults, budget):
-        names = texts(batch.column(1))
+        names = as_strings(batch.column(1))
         several = names.unique().to_pylist()
         for name in several:
             if name is None or not name.strip():
-                _tell(faults, f"{file.path}: query_name is missing in a record")
+                _report_fault(faults, f"{file.path}: query_name is missing in a record")
                 continue
             column = columns.setdefault(name, NmfColumn(bare(name)))
             rows = batch.filter(pa.compute.equal(names, name)) if len(several) > 1 else batch
             try:
-                _Batch(file, column.query, rows, source, product, labelling).take(column, cells, faults)
-            except ValueError as error:  # reported with geocode and query; whatever else the file has is read
-                _tell(faults, str(error))
+                _QueryBatch(file, column.query, rows, source, product, labelling).take(column, cells, faults)
+            except ValueError as error:  # reported with geocode and query; other records are still read
+                _report_fault(faults, str(error))
     return {name: column.joined(faults) for name, column in sorted(columns.items())}
 
 
-def first_column(source: ParquetSource, product: Product, query: str, cells: Any) -> NmfColumn | None:
-    """Shape, words and cells of a query as its first records have them; None where there are none."""
+def query_header(source: ParquetSource, product: Product, query: str, cells: Any) -> NmfColumn | None:
+    """Column without records: shape, words and cells of a query from its first records; None if there are none."""
     condition = arrow().dataset.field("query_name") == query
     for file, batch in source.batches(["geocode", "query_name", "query_shape", *product.axes], condition):
         column = NmfColumn(bare(query), paths=[file.path])
-        _Batch(file, column.query, batch, source, product).shape(column, cells)
+        _QueryBatch(file, column.query, batch, source, product).shape(column, cells)
         return column
     return None
 
 
-class _Batch:
-    """Some records of one query, checked."""
+class _QueryBatch:
+    """Records of one query in one batch, being checked; `good` marks those without a fault so far."""
 
     def __init__(
         self,
-        file: File,
+        file: PartitionedFile,
         query: str,
         batch: Any,
         source: ParquetSource,
@@ -151,29 +169,32 @@ class _Batch:
     ) -> None:
         self.labelling = labelling
         self.file, self.query, self.batch, self.kind, self.product = file, query, batch, source.kind, product
-        self.codes = texts(batch.column("geocode"))
+        self.codes = as_strings(batch.column("geocode"))
         geocodes = self.codes.to_numpy(zero_copy_only=False)
         self.good = np.ones(batch.num_rows, dtype=bool)
         if source.level == US:
             geocodes = np.array([US if code in TOPS else code for code in geocodes], dtype=object)
         elif source.root:
-            self.good = np.array([bool(code) and _inside(code, source.root) for code in geocodes])
+            self.good = np.array([bool(code) and _is_below(code, source.root) for code in geocodes])
         self.geocodes = geocodes
         self.faults: list[str] = []
 
     def refuse(self, bad: NDArray[np.bool_], what: Callable[[int], str]) -> None:
-        """Note what is wrong with the first of the bad records, and leave all of them out."""
+        """Note the fault of the first bad record, and exclude all bad ones."""
         bad = bad & self.good
         if bad.any():
             first = int(np.flatnonzero(bad)[0])
             more = f" (and {bad.sum() - 1} more records of this file)" if bad.sum() > 1 else ""
-            self.faults.append(f"{_where(self.file.path, self.geocodes[first], self.query)}: {what(first)}{more}")
+            self.faults.append(f"{_location(self.file.path, self.geocodes[first], self.query)}: {what(first)}{more}")
             self.good &= ~bad
 
     def take(self, column: NmfColumn, cells: Any, faults: list[str] | None) -> None:
-        """Add the wanted cells of the good records to their column."""
+        """Check all fields, and append the wanted cells of the good records to their column."""
         self.refuse((self.geocodes == None) | (self.geocodes == ""), lambda i: "the geocode is missing")  # noqa: E711
-        self.refuse(self.file.strays(self.codes), lambda i: f"it does not belong into partition {self.file.codes[0]}")
+        self.refuse(
+            self.file.outside_partitions(self.codes),
+            lambda i: f"it does not belong into partition {self.file.codes[0]}",
+        )
         variance, sign = self._variance(), self._sign()
         values = self._values(column, cells, np.isfinite(variance), variance == 0)
         if self.faults and faults is None:
@@ -183,11 +204,11 @@ class _Batch:
         if not column.paths or column.paths[-1] != self.file.path:
             column.paths.append(self.file.path)
         good = self.good
-        place = np.full(int(good.sum()), len(column.paths) - 1, dtype=np.int64)
-        column.parts.append((self.geocodes[good], values[good], variance[good], sign[good], place))
+        file_number = np.full(int(good.sum()), len(column.paths) - 1, dtype=np.int64)
+        column.parts.append((self.geocodes[good], values[good], variance[good], sign[good], file_number))
 
     def _variance(self) -> Floats:
-        """Infinite where it is absent; constraints have none."""
+        """(record,) checked variances; infinite if absent, 0 for constraints."""
         if self.kind == CONSTRAINTS:
             return np.zeros(self.batch.num_rows)
         column = self.batch.column("variance")
@@ -203,15 +224,15 @@ class _Batch:
             column = self.batch.column("plb")
             budget = column.to_numpy(zero_copy_only=False).astype(np.float64)
             given = ~column.is_null().to_numpy(zero_copy_only=False)
-            wrong = given & np.isfinite(variance) & (variance > 0) & ~_buys(budget, variance)
+            wrong = given & np.isfinite(variance) & (variance > 0) & ~_budget_matches(budget, variance)
             self.refuse(wrong, lambda i: f"plb must be 1 / variance, {1 / variance[i]:g}, got {budget[i]:g}")
         return variance
 
     def _sign(self) -> Words:
-        """One of =, >= and <=."""
+        """(record,) checked signs: one of =, >= and <=."""
         if self.kind == MEASUREMENTS:
             return np.full(self.batch.num_rows, "=", dtype=object)
-        raw = texts(self.batch.column("sign")).to_numpy(zero_copy_only=False)
+        raw = as_strings(self.batch.column("sign")).to_numpy(zero_copy_only=False)
         self.refuse(
             np.array([one not in SIGNS for one in raw], dtype=bool),
             lambda i: f"sign must be =, >= or <=, got {raw[i]!r}",
@@ -223,14 +244,14 @@ class _Batch:
         return sign
 
     def shape(self, column: NmfColumn, cells: Any) -> Shape:
-        """The shape and words of the query, which the first record sets, and with them where the wanted cells are."""
+        """Shape of the query. The first record sets shape, words and cells of the column; later ones must agree."""
         shapes = self.batch.column("query_shape")
-        words = [texts(self.batch.column(axis)) for axis in self.product.axes]
+        words = [as_strings(self.batch.column(axis)) for axis in self.product.axes]
         if column.shape is None:
             first = next((shape for shape in shapes.to_pylist() if shape), None)
             if first is None or any(n is None or n < 1 for n in first) or len(first) != len(words):
                 raise ValueError(
-                    f"{_where(self.file.path, self.geocodes[0], self.query)}: query_shape must be lengths of the "
+                    f"{_location(self.file.path, self.geocodes[0], self.query)}: query_shape must be lengths of the "
                     f"{len(words)} axes {', '.join(self.product.axes)}, got {first}"
                 )
             column.shape = tuple(map(int, first))
@@ -254,7 +275,7 @@ class _Batch:
         return shape
 
     def _values(self, column: NmfColumn, cells: Any, measured: NDArray[np.bool_], exact: NDArray[np.bool_]) -> Floats:
-        """(record, cell) answers; NaN in records that were not measured and hold none."""
+        """(record, cell) checked answers, or sums over classes of rows; NaN in records without a measurement."""
         shape, pa = self.shape(column, cells), arrow()
         size, lists = int(np.prod(shape)), self.batch.column("value")
         lengths = pa.compute.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
@@ -274,33 +295,35 @@ class _Batch:
             numbers = numbers.reshape(-1, size)
             bad = np.zeros(self.batch.num_rows, dtype=bool)
             bad[rows] = ~((np.abs(numbers) <= LARGEST) & (numbers == np.rint(numbers))).all(axis=1)
-            self.refuse(bad, lambda i: f"values must be whole numbers, got {_odd(lists[i].as_py())}")
+            self.refuse(bad, lambda i: f"values must be whole numbers, got {_first_bad_value(lists[i].as_py())}")
             bad[rows] = (numbers < 0).any(axis=1) & exact[rows]
             what = "a constraint" if self.kind == CONSTRAINTS else "an exact count"
             self.refuse(bad, lambda i: f"{what} must be non-negative, got {min(lists[i].as_py())}")
-            values[rows] = sums(numbers, shape, labels) if labels else numbers[:, column.cells]
+            values[rows] = class_sums(numbers, shape, labels) if labels else numbers[:, column.cells]
         return values
 
 
-def sums(numbers: Floats, shape: Shape, labels: list[Labels]) -> Floats:
-    """(record, sum) sums of (record, row) answers over classes of rows, one list of classes after another."""
+def class_sums(numbers: Floats, shape: Shape, labels: list[RowClasses]) -> Floats:
+    """(record, class) sums of (record, row) answers over classes of rows, one list of classes after another."""
     parts = []
     for one in labels:
         summed = numbers.reshape(-1, *shape)
         for label in one:
-            summed = np.tensordot(summed, np.eye(int(label.max()) + 1)[label], axes=(1, 0))  # the axis goes last
+            summed = np.tensordot(
+                summed, np.eye(int(label.max()) + 1)[label], axes=(1, 0)
+            )  # the summed axis moves to the end
         parts.append(summed.reshape(numbers.shape[0], -1))
     return np.concatenate(parts, axis=1)
 
 
 def label_of(product: Product, column: NmfColumn, cell: int) -> str:
-    """A cell of a query in words."""
+    """Description of a cell of a query, such as "Hispanic, 18 and over"."""
     assert column.shape is not None
     return product.label(column.words, column.shape, np.array(np.unravel_index(cell, column.shape)))
 
 
-def _buys(budget: Floats, variance: Floats) -> NDArray[np.bool_]:
-    """True where a budget rho of two neighbours is that of discrete Gaussian noise of a variance, or sigma^2."""
+def _budget_matches(budget: Floats, variance: Floats) -> NDArray[np.bool_]:
+    """True where a variance, or sigma^2, is that of discrete Gaussian noise with budget rho for bounded neighbours."""
     with np.errstate(invalid="ignore", over="ignore"):
         fits = np.abs(budget * variance - 1.0) <= CLOSE
         # below sigma^2 = 2 the variance is no longer sigma^2
@@ -312,23 +335,23 @@ def _buys(budget: Floats, variance: Floats) -> NDArray[np.bool_]:
 
 
 def _has_labels(cells: Any) -> bool:
-    """True where any cell is asked for by its label."""
+    """True if any cell is given by its label."""
     return any(isinstance(one, str) for one in (cells if isinstance(cells, list) else [cells])) and cells != "all"
 
 
-def _inside(code: str, root: str) -> bool:
+def _is_below(code: str, root: str) -> bool:
     return code[1:3] == root if len(root) == 2 else code.startswith(root)
 
 
-def _tell(faults: list[str] | None, fault: str) -> None:
+def _report_fault(faults: list[str] | None, fault: str) -> None:
     if faults is None:
         raise ValueError(fault)
     faults.append(fault)
 
 
-def _where(path: str, geocode: Any, query: str) -> str:
+def _location(path: str, geocode: Any, query: str) -> str:
     return f"{path}: geocode {geocode}: query {query}"
 
 
-def _odd(values: Sequence[Any]) -> Any:
+def _first_bad_value(values: Sequence[Any]) -> Any:
     return next(value for value in values if value is None or not (abs(value) <= LARGEST and value == round(value)))

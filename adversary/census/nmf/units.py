@@ -1,9 +1,9 @@
-"""Units of a spine by their geocodes: who lies in whom, what they are called, which of them are read.
+"""Units of a spine by their geocodes: parents, names, and the selection of units to read.
 
-Geocodes of a level have one length, and that of a unit begins with its parent's. The digit before a state's code says
-whether it is the part of the state outside (0) or inside (1) American Indian, Alaska Native and Hawaiian areas. Both
-parts hang under one unit that the file has not, the whole state, because its total binds them. So do the uppermost
-units of an extract, such as some blocks without what they lie in.
+Geocodes of a level have one length, and that of a unit begins with its parent's. The digit before a state's code is 0
+for the part of the state outside American Indian, Alaska Native and Hawaiian areas and 1 for the part inside. The tree
+joins both parts under a unit that is not in the file, the whole state, whose total is exact. Likewise, the uppermost
+units of an extract are joined under one root.
 """
 
 from __future__ import annotations
@@ -20,25 +20,27 @@ from adversary.census.nmf.exact_counts import State
 from adversary.census.nmf.records import US
 from adversary.census.spine import Tree
 
-# Level of the units that hold both parts of a state.
+# Level of the units that join both parts of a state.
 WHOLE_STATE = "Whole_State"
 
-# Level of the one unit that holds the uppermost units of a file, where there are several.
+# Level of the root that joins the uppermost units of a file, if there are several.
 EXTRACT = "Extract"
 
-# Levels that no file has.
-MADE_UP = (WHOLE_STATE, EXTRACT)
+# Levels of these added units.
+NOT_IN_FILES = (WHOLE_STATE, EXTRACT)
+
+# Lengths of FIPS codes of states and counties, and of the tabulation code at the end of a block's geocode.
 STATE_DIGITS, COUNTY_DIGITS, GEOID = 2, 5, 16
 
 Codes = NDArray[np.str_]
 
 
-def root_of(root: str | None, state: str | None, county: str | None) -> str:
-    """Beginning of the geocodes to read: "" for all, two digits for a state, else the geocode of a unit.
+def root_geocode(root: str | None, state: str | None, county: str | None) -> str:
+    """Geocode prefix to read: "" for all, two digits for a state, else the geocode of a unit.
 
-    ValueError where two of them are given, or digits are wrong.
+    ValueError if more than one argument is given, or if a FIPS code is malformed.
 
-    >>> root_of(None, "44", None), root_of(None, None, "44007")
+    >>> root_geocode(None, "44", None), root_geocode(None, None, "44007")
     ('44', '04410007')
     """
     roots = [one for one in (root, state, county) if one is not None]
@@ -53,7 +55,7 @@ def root_of(root: str | None, state: str | None, county: str | None) -> str:
 
 
 def levels_below(root: str, lengths: Mapping[str, int], levels: tuple[str, ...]) -> tuple[str, ...]:
-    """Levels that are read below a root, from the top down, the whole state among them; ValueError if it has none."""
+    """Levels of the tree below a root, top down, with the whole state; ValueError if no level fits the root."""
     names = list(levels)
     if "State" in names:
         names.insert(names.index("State"), WHOLE_STATE)
@@ -66,15 +68,15 @@ def levels_below(root: str, lengths: Mapping[str, int], levels: tuple[str, ...])
     return tuple(names[names.index(fits[0]) :])
 
 
-def held_together(levels: tuple[str, ...], units: dict[str, Codes]) -> tuple[tuple[str, ...], dict[str, Codes]]:
-    """Levels and units under one more that holds the uppermost units, where there are several of these."""
+def under_one_root(levels: tuple[str, ...], units: dict[str, Codes]) -> tuple[tuple[str, ...], dict[str, Codes]]:
+    """Levels and units, with a root of level "Extract" added if there are several uppermost units."""
     if units[levels[0]].size <= 1:
         return levels, units
     return (EXTRACT, *levels), {EXTRACT: np.array([EXTRACT]), **units}
 
 
 def keys_of(codes: Codes) -> Codes:
-    """Geocodes with the state's digits first, so that their order keeps both parts of a state together.
+    """Sort keys: geocodes with the state's digits first, so that both parts of a state are adjacent.
 
     >>> keys_of(np.array(["US", "044", "14400100"])).tolist()
     ['US', '440', '44100100']
@@ -83,17 +85,17 @@ def keys_of(codes: Codes) -> Codes:
     if width <= STATE_DIGITS or not codes.size:
         return codes
     letters = np.ascontiguousarray(codes).view(np.uint32).reshape(codes.size, width)
-    moved = letters[:, [1, 2, 0, *range(3, width)]]
-    return np.where(letters[:, 2:3] > 0, moved, letters).view(codes.dtype).ravel()
+    reordered = letters[:, [1, 2, 0, *range(3, width)]]
+    return np.where(letters[:, 2:3] > 0, reordered, letters).view(codes.dtype).ravel()
 
 
-def in_order(codes: Codes) -> Codes:
-    """Units by their keys: children of one unit stand side by side, in the order of their parents."""
+def sort_by_key(codes: Codes) -> Codes:
+    """Geocodes sorted by `keys_of`: children of one unit are contiguous, in the order of their parents."""
     return codes[np.argsort(keys_of(codes), kind="stable")]
 
 
 def places_of(units: Codes, codes: Codes) -> Integers:
-    """Places of codes among units in order; -1 for those that are not there."""
+    """Positions of codes among sorted units; -1 for those that are absent."""
     if units.size == 0:
         return np.full(codes.size, -1)
     known, wanted = keys_of(units), keys_of(codes)
@@ -102,43 +104,43 @@ def places_of(units: Codes, codes: Codes) -> Integers:
 
 
 def parents_of(above: Codes, below: Codes) -> Integers:
-    """(unit,) place of each unit's parent among the units of the level above; -1 for none."""
+    """(unit,) position of each unit's parent among the sorted units of the level above; -1 if absent."""
     if above.tolist() in ([US], [EXTRACT]):
         return np.zeros(below.size, dtype=np.int64)
-    keys, known = keys_of(below), keys_of(above)
-    begins = keys.astype(f"<U{len(above[0])}") if above.size else keys
-    place = np.minimum(np.searchsorted(known, begins), max(above.size - 1, 0))
-    return np.where(known[place] == begins, place, -1) if above.size else np.full(below.size, -1)
+    keys, upper_keys = keys_of(below), keys_of(above)
+    prefixes = keys.astype(f"<U{len(above[0])}") if above.size else keys
+    place = np.minimum(np.searchsorted(upper_keys, prefixes), max(above.size - 1, 0))
+    return np.where(upper_keys[place] == prefixes, place, -1) if above.size else np.full(below.size, -1)
 
 
 def whole_states(states: Codes) -> Codes:
-    """Sorted codes of the states of which there are parts."""
+    """Sorted two-digit codes of the states that have a part among `states`."""
     return np.unique(np.array([code[1:3] for code in states.tolist()], dtype=np.str_))
 
 
 def build_tree(
-    levels: tuple[str, ...], units: Mapping[str, Codes], named: Callable[[str, str], str]
+    levels: tuple[str, ...], units: Mapping[str, Codes], location: Callable[[str, str], str]
 ) -> tuple[Tree, list[str]]:
-    """The tree of sorted units by level, and what is wrong with it: orphans, and units with nothing in them.
+    """Tree of the sorted units of every level, and faults: orphans, and units without children above the lowest level.
 
-    named : file, geocode and query of a unit at a level
+    location : function of level and geocode that returns file, geocode and query, for messages
     """
     parents, faults = [np.full(units[levels[0]].size, -1)], []
     start = 0
     for upper, lower in pairwise(levels):
-        above, below = units[upper], units[lower]
-        place = parents_of(above, below)
-        if (lost := np.flatnonzero(place < 0)).size:
-            code, width = str(below[lost[0]]), len(above[0]) if above.size else 0
-            fault = f"an orphan, {code[:width]!r} is no unit of level {upper}" + f" ({lost.size} such)" * (
-                lost.size > 1
+        parents_of_level, children_of_level = units[upper], units[lower]
+        place = parents_of(parents_of_level, children_of_level)
+        if (orphans := np.flatnonzero(place < 0)).size:
+            code, width = str(children_of_level[orphans[0]]), len(parents_of_level[0]) if parents_of_level.size else 0
+            fault = f"an orphan, {code[:width]!r} is no unit of level {upper}" + f" ({orphans.size} such)" * (
+                orphans.size > 1
             )
-            faults.append(f"{named(lower, code)}: {fault}")
-        if (barren := np.setdiff1d(np.arange(above.size), place)).size:
-            fault = f"no unit of level {lower} lies in it" + f" ({barren.size} such)" * (barren.size > 1)
-            faults.append(f"{named(upper, str(above[barren[0]]))}: {fault}")
+            faults.append(f"{location(lower, code)}: {fault}")
+        if (childless := np.setdiff1d(np.arange(parents_of_level.size), place)).size:
+            fault = f"no unit of level {lower} lies in it" + f" ({childless.size} such)" * (childless.size > 1)
+            faults.append(f"{location(upper, str(parents_of_level[childless[0]]))}: {fault}")
         parents.append(start + place)
-        start += above.size
+        start += parents_of_level.size
     sizes = [units[level].size for level in levels]
     tree = Tree(
         np.concatenate([units[level] for level in levels]), np.repeat(np.arange(len(levels)), sizes), levels,
@@ -158,7 +160,7 @@ def geoid(code: str) -> str:
 
 
 def name_of(code: str, level: str, states: Mapping[str, State]) -> str:
-    """Name of a unit: a block's GEOID, a state's given name; "" where the spine has none for it."""
+    """Name of a unit: GEOID of a block, name of a state or its part, number of a county; "" for other units."""
     if level == "Block":
         return geoid(code) if len(code) > GEOID else ""
     digits = code if level == WHOLE_STATE else code[1:3]
@@ -174,7 +176,7 @@ def name_of(code: str, level: str, states: Mapping[str, State]) -> str:
 
 
 def names_of(tree: Any, states: Mapping[str, State]) -> NDArray[np.object_]:
-    """(unit,) names of a tree's units, None for those without."""
+    """(unit,) names of a tree's units, None for units without a name."""
     levels = np.asarray(tree.levels, dtype=object)[tree.level]
     names = [name_of(code, level, states) or None for code, level in zip(tree.names.tolist(), levels, strict=True)]
     return np.array(names, dtype=object)

@@ -1,9 +1,8 @@
-"""Writing a Noisy Measurement File in the published layout: whole or not at all.
+"""Atomic writing of a Noisy Measurement File in the published layout.
 
-Everything goes into a directory with a temporary name beside the final one, which takes its place by one renaming.
-What a process left there that was killed is removed by the next one, and a directory that it was about to replace is
-given its name back.
-Records of one query stand together in row groups of their own, so that a reader of another query skips them.
+Files are written into a temporary directory beside the final one, which is renamed at the end. The next run removes
+leftovers of a process that was killed, and restores a directory that it was about to replace. Records of one query form
+row groups of their own, so that programs which read another query skip them.
 """
 
 from __future__ import annotations
@@ -27,31 +26,31 @@ from adversary._core import exclusive_lock
 from adversary.census.nmf.file_layout import CONSTRAINTS, EQUAL, MEASUREMENTS, SUFFIX, arrow, folder
 from adversary.census.nmf.products import Shape
 
-# Counts in one row group, at most: 16 MiB before they are packed.
+# Largest number of counts in one row group: 16 MiB before compression.
 NUMBERS = 2**21
 
-# What a directory may hold beside its products and still be taken for a Noisy Measurement File when overwriting.
-BESIDE = frozenset({"README.md", "truth.parquet", "state_totals.csv"})
+# Files that a directory may have beside its products; one with any other file is never overwritten.
+ALSO_ALLOWED = frozenset({"README.md", "truth.parquet", "state_totals.csv"})
 WIDTHS = ("int16", "int32", "int64")
 
-# What a directory's temporary name ends with while another takes its place.
+# Suffix of the temporary name of a directory while it is replaced.
 OLD = ".old"
 
 
 @dataclass(frozen=True)
 class Records:
-    """Answers to one query in some units, ready to be written; units that were not measured are left out.
+    """Answers to one query in some units, to be written; without units that were not measured.
 
     Parameters
     ----------
-    query : without its suffix
+    query : name without suffix
     geocodes : (unit,)
     values : (unit, cell) whole numbers
     variance : (unit,) or one number; None for a constraint
-    shape : lengths of the axes, of which `values` has the product in cells
-    axes : what each axis is in the query, "*" where it is summed over
-    plb : privacy-loss budget of the query, in zCDP; absent in constraints
-    sign : of a constraint
+    shape : lengths of the axes; `values` has their product as number of cells
+    axes : word of each axis in the query, "*" if it is summed over
+    plb : zCDP budget rho of the query, (unit,) or one number; None in constraints
+    sign : sign of a constraint
     """
 
     query: str
@@ -65,11 +64,11 @@ class Records:
 
     @property
     def kind(self) -> str:
-        """Of measurements, or of constraints."""
+        """`MEASUREMENTS` or `CONSTRAINTS`, by whether there is a variance."""
         return CONSTRAINTS if self.variance is None else MEASUREMENTS
 
     def tables(self, metadata: Mapping[str, str], width: str) -> Iterator[Any]:
-        """Arrow tables of at most `NUMBERS` counts, whole numbers of one width."""
+        """Yield Arrow tables of at most `NUMBERS` counts, as integers of type `width`."""
         size = int(np.prod(self.shape))
         rows = max(1, NUMBERS // size)
         for start in range(0, len(self.geocodes), rows):
@@ -99,15 +98,15 @@ class Records:
 
 
 class Writer:
-    """A directory being written, in a `with` block: at its end it is there under its name, or, after an error, nothing.
+    """Context manager that writes a directory: complete under its final name at the end, or absent after an error.
 
     Parameters
     ----------
     directory : its final name; it must not exist, or be empty
     product : name of the product folder in it
-    overwrite : take the place of a Noisy Measurement File of that name; a directory with anything else is never touched
-    metadata : kept in every Parquet file
-    readme : text of the README.md beside them
+    overwrite : replace a Noisy Measurement File of that name; a directory with other files is never replaced
+    metadata : key-value metadata of every Parquet file
+    readme : text of README.md in the directory
     """
 
     def __init__(
@@ -123,10 +122,10 @@ class Writer:
 
     def __enter__(self) -> Self:
         self.directory.parent.mkdir(parents=True, exist_ok=True)
-        _clear_up(self.directory)
+        _remove_leftovers(self.directory)
         _refuse_existing(self.directory, self.overwrite)
-        made = tempfile.mkdtemp(prefix=f".{self.directory.name}.", dir=self.directory.parent)
-        self.temporary, self._held = Path(made), ExitStack()
+        temporary = tempfile.mkdtemp(prefix=f".{self.directory.name}.", dir=self.directory.parent)
+        self.temporary, self._held = Path(temporary), ExitStack()
         self._held.enter_context(exclusive_lock(self.temporary))
         self.temporary.chmod(0o755)
         return self
@@ -143,7 +142,7 @@ class Writer:
             self._held.close()
 
     def _finish(self) -> None:
-        """The finished directory gets its name; what had it before is put back if that fails."""
+        """Rename the finished directory to its final name; a directory it replaces is restored if that fails."""
         if self.readme:
             (self.temporary / "README.md").write_text(self.readme, encoding="utf-8")
         _refuse_existing(self.directory, self.overwrite)
@@ -160,10 +159,10 @@ class Writer:
                 raise
             shutil.rmtree(old, ignore_errors=True)
 
-    def put(self, level: str, records: Sequence[Records], partition: Mapping[str, str] | None = None) -> None:
+    def write_level(self, level: str, records: Sequence[Records], partition: Mapping[str, str] | None = None) -> None:
         """Write records of a level, measurements and constraints, into one new file of each kind in a partition.
 
-        Whole numbers have the least width that holds all of a file, so that it differs from file to file.
+        Counts have the smallest integer type that fits all counts of the file, so types differ between files.
         """
         for kind in (MEASUREMENTS, CONSTRAINTS):
             chosen = [one for one in records if one.kind == kind and len(one.geocodes)]
@@ -188,16 +187,16 @@ class Writer:
 
 @contextmanager
 def parquet_file(path: Path, schema: Any) -> Iterator[Any]:
-    """A Parquet file being written, as all of ours are: texts and counts as dictionaries, packed by zstd."""
+    """Open a Parquet file for writing, with dictionary encoding and zstd compression."""
     with arrow().parquet.ParquetWriter(path, schema, compression="zstd") as file:
         yield file
 
 
-def _clear_up(directory: Path) -> None:
-    """Remove what processes that were killed left beside a directory: nobody holds its lock."""
-    ours = re.compile(rf"\.{re.escape(directory.name)}\.[a-z0-9_]{{8}}({re.escape(OLD)})?")
+def _remove_leftovers(directory: Path) -> None:
+    """Remove temporary directories of killed processes beside a directory, recognised by their free locks."""
+    pattern = re.compile(rf"\.{re.escape(directory.name)}\.[a-z0-9_]{{8}}({re.escape(OLD)})?")
     for path in sorted(directory.parent.glob(".*")):
-        if ours.fullmatch(path.name) and path.is_dir():
+        if pattern.fullmatch(path.name) and path.is_dir():
             with suppress(OSError), exclusive_lock(path):
                 if path.name.endswith(OLD) and not directory.exists():
                     path.rename(directory)
@@ -212,10 +211,10 @@ def _refuse_existing(directory: Path, overwrite: bool) -> None:
         raise FileExistsError(f"{directory}: there is a file of this name")
     if not overwrite:
         raise FileExistsError(f"{directory}: there is one already, and it is not overwritten unless told so")
-    strange = [one.name for one in directory.iterdir() if not _ours(one)]
-    if strange:
-        raise FileExistsError(f"{directory}: not overwritten, {strange[0]} does not belong to a Noisy Measurement File")
+    foreign = [one.name for one in directory.iterdir() if not _is_part_of_file(one)]
+    if foreign:
+        raise FileExistsError(f"{directory}: not overwritten, {foreign[0]} does not belong to a Noisy Measurement File")
 
 
-def _ours(path: Path) -> bool:
-    return path.name in BESIDE or (path.is_dir() and path.name.endswith("_PROD"))
+def _is_part_of_file(path: Path) -> bool:
+    return path.name in ALSO_ALLOWED or (path.is_dir() and path.name.endswith("_PROD"))

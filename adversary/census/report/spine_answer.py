@@ -62,7 +62,7 @@ def solve(
     question: RunInput, made: Run, thresholds: Sequence[float] = THRESHOLDS, failure: float = DEFAULT_FAILURE
 ) -> tuple[xr.DataTree, list[Cell]]:
     """Answer of `nmf.runs.run` to a question, as `gather` gives it; one cell of its files is held at a time."""
-    labels = dict(zip(made.read.cells.tolist(), made.read.labels, strict=True))
+    labels = dict(zip(made.measurements.cells.tolist(), made.measurements.labels, strict=True))
     evidence = None if made.above is None else np.ravel(made.above.log_evidence)
     cells = (
         Cell(
@@ -74,15 +74,15 @@ def solve(
         for i, number in enumerate(cells_of(made.files))
     )
     about = question.parameters | {
-        "query": made.read.query,
+        "query": made.measurements.query,
         "directory": str(question.directory),
         "out": str(made.out),
         "pieces": len(made.pieces),
         "kept": list(made.unchanged),
         "damaged": list(made.damaged),
-        "exact": list(made.read.exact),
-        "notes": list(made.read.notes),
-        "synthetic": made.read.synthetic,
+        "exact": list(made.measurements.exact),
+        "notes": list(made.measurements.notes),
+        "synthetic": made.measurements.synthetic,
     }
     return gather(cells, about, thresholds, failure)
 
@@ -142,15 +142,18 @@ EMPTY: dict[Any, Any] = {"geocode": "", "name": "", "status": "", "place": "", "
 
 
 def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str, xr.Dataset]:
-    findings, bound = cell.findings, cell.findings.promised
+    findings, bound = cell.findings, cell.findings.guarantee
     left_out = np.nan if findings.truncation_bound is None else findings.truncation_bound
     error = float(np.nan_to_num(left_out)) / prior if prior else 0.0
     below, above = findings.beyond(prior)
     spread = _quantiles(findings.ratios[findings.protected])
     risk = {"ratio": spread, "posterior": np.minimum(spread * prior, 1.0)}
-    more, both = [], bool(findings.status_alone)
+    more, both = [], bool(findings.single_query_status)
     if both:  # all queries were read
-        risk["one_query_ratio"], more = _quantiles(findings.alone[findings.protected]), ["one_query_posterior"]
+        risk["one_query_ratio"], more = (
+            _quantiles(findings.single_query_ratios[findings.protected]),
+            ["one_query_posterior"],
+        )
     levels = xr.Dataset(
         {name: ("level", [getattr(one, name) for one in findings.levels.values()]) for name in COUNTED},
         {"level": list(findings.levels)},
@@ -162,8 +165,8 @@ def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str,
     deviations = [np.sqrt(one.variance) if one.measured else (np.nan, np.nan) for one in findings.levels.values()]
     levels["least_sd"], levels["largest_sd"] = (("level", [pair[i] for pair in deviations]) for i in (0, 1))
     priors = sorted({*PRIORS, prior})
-    names = list(dict.fromkeys([*MEANING, *findings.status, *findings.status_alone]))
-    counts = {"blocks": findings.status} | ({"one_query_blocks": findings.status_alone} if both else {})
+    names = list(dict.fromkeys([*MEANING, *findings.status, *findings.single_query_status]))
+    counts = {"blocks": findings.status} | ({"one_query_blocks": findings.single_query_status} if both else {})
     return {
         "cells": xr.Dataset(
             {

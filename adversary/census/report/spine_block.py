@@ -52,7 +52,7 @@ def solve_block(
     columns["noise_sd"] = ("row", np.sqrt(columns["variance"][1]))
     groups = {"cells": xr.Dataset(columns, {"row": np.arange(len(rows["label"]))})}
     compared: list[dict[str, Any]] = []
-    housing = one_block.housing_beside(question, code, rows)
+    housing = one_block.persons_and_housing(question, code, rows)
     if housing is not None:
         compared.append(housing[0])
         groups["together"] = housing[1]

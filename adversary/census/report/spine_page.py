@@ -85,7 +85,7 @@ class _Page(SpineVerdict):
 
     def limits(self, cell: Cell) -> tuple[float, float] | None:
         """The bounds that a figure shows."""
-        return cell.findings.promised.ratio(self.prior) if cell.findings.protected.any() else None
+        return cell.findings.guarantee.ratio(self.prior) if cell.findings.protected.any() else None
 
     def card(self) -> Card | None:
         if not self.answered.any():

@@ -1,7 +1,7 @@
-"""Inference over every unit of a Noisy Measurement File, in chunks that are stored and resumed.
+"""Inference over every unit of a Noisy Measurement File, in stored pieces that can be resumed.
 
-`run` is the way in. `unit_table` has a row for every unit, `block_results` the guarantee beside them, and
-`run_findings` the summary of all blocks.
+`run` is the entry point. `unit_table` makes the table with a row for every unit, `block_results` selects from it and
+computes the guarantee of the noise, and `run_findings` summarises all blocks.
 """
 
 import lazy_loader

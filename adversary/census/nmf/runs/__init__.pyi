@@ -4,11 +4,7 @@ from .block_results import Columns as Columns
 from .block_results import blocks as blocks
 from .block_results import column as column
 from .block_results import worst_rows as worst_rows
-from .county_runs import FORMS as FORMS
 from .county_runs import Run as Run
-from .county_runs import RunInput as RunInput
-from .county_runs import description as description
-from .county_runs import leaf_prior as leaf_prior
 from .county_runs import run as run
 from .run_findings import Findings as Findings
 from .run_findings import LevelFindings as LevelFindings
@@ -17,4 +13,8 @@ from .run_findings import findings as findings
 from .run_findings import levels_of as levels_of
 from .run_findings import of_cell as of_cell
 from .run_findings import write_blocks_csv as write_blocks_csv
+from .run_input import FORMS as FORMS
+from .run_input import RunInput as RunInput
+from .run_input import description as description
+from .run_input import leaf_prior as leaf_prior
 from .unit_table import MISTAKEN as MISTAKEN

@@ -1,12 +1,12 @@
-r"""What came out for every unit of a spine, as columns, and what the noise had promised about each block.
+r"""Selections from the results of every unit of a spine, and the guarantee of the noise for each block.
 
 Results are the columns of `unit_table.COLUMNS`, one entry per unit, as a dictionary of arrays, a data frame or a
-Parquet table. A person more or less in a block moves the count of every unit above it, so that the noise that protects
-the difference is that of the whole path,
+Parquet table. One person in a block changes the count of every unit above it, so the guarantee about that person
+composes the measurements of the whole path,
 
 .. math:: \rho = \sum_{v \text{ on the path}} \frac{1}{2 \sigma_v^2}
 
-Where a count of the path is published exactly somebody else must make up for the difference, and two paths change.
+If a count on the path is exact, another record must change with the person's, and two paths change.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 Columns = Mapping[str, Any]
 CERTAIN = "certain"
 PROVEN = ("ok", "rerun", CERTAIN)
-"""What a block's status is where its numbers are given."""
+"""Statuses of blocks with proven numbers."""
 
-# Posterior probability of what a reader knows below which that is taken to be wrong.
+# Tail probability of a known count below which the adversary is taken to be mistaken.
 MISTAKEN_BELOW = 1e-3
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
-"""Of the ratios of blocks, on screen and on the page."""
+"""Probabilities of the quantiles of block ratios, on screen and on the page."""
 
 
 def results(
@@ -47,12 +47,12 @@ def results(
 
     Parameters
     ----------
-    released, rho : (unit,) what was read, as the posterior was given it
+    released, rho : (unit,) measurements, as given to `spine.posterior`
     posterior : a `SpinePosterior` of one cell
-    membership : its `membership`; without it the columns of leaves are empty
-    prob : of the highest posterior density sets
-    cell : its number in the query, for the column of that name
-    mistaken : posterior probability of what a reader knows below which that is taken to be wrong
+    membership : its `membership`; None: the columns of leaves are empty
+    prob : probability of the highest posterior density sets
+    cell : flat index of the cell in the query, for the column of that name
+    mistaken : tail probability of a known count below which the adversary is taken to be mistaken
     """
     tree = posterior.tree
     released, rho = align_labels(tree, released, rho)
@@ -60,12 +60,14 @@ def results(
     precision = np.broadcast_to(np.asarray(rho, dtype=np.float64), len(tree))
     nothing = np.zeros(len(tree)), np.full(len(tree), np.inf)
     published = np.where((precision > 0) & np.isfinite(precision), values, np.nan)
-    moved, settled = np.where(np.isinf(precision), 0.0, precision), np.isinf(precision)
-    read = Measurements(tree, values, precision, *nothing, published, moved, settled, "", (1,), np.array([cell]), ("",))
-    results_by_cell = unit_columns(posterior, read, prob)
+    total_precision, has_exact = np.where(np.isinf(precision), 0.0, precision), np.isinf(precision)
+    measurements = Measurements(
+        tree, values, precision, *nothing, published, total_precision, has_exact, "", (1,), np.array([cell]), ("",)
+    )
+    columns = unit_columns(posterior, measurements, prob)
     if membership is None:
-        return results_by_cell
-    return with_leaves(results_by_cell, tree, membership, path_rho(read), mistaken)
+        return columns
+    return with_leaves(columns, tree, membership, path_rho(measurements), mistaken)
 
 
 def column(table: Columns, name: str) -> Any:
@@ -90,7 +92,7 @@ def column(table: Columns, name: str) -> Any:
 
 
 def is_proven(table: Columns, name: str) -> Any:
-    """True where a row has a proven answer in a column; where `status` is missing, a number."""
+    """True where a row has a finite value in a column and, if there is a column `status`, a proven one."""
     known = np.isin(column(table, "status"), PROVEN) if "status" in table else True
     return known & np.isfinite(column(table, name).astype(np.float64))
 
@@ -118,9 +120,9 @@ def blocks(table: Columns, name: str) -> Floats:
 
 
 def is_unprotected(table: Columns) -> Any:
-    """True where no noise protects a block: its count is published exactly, or exact counts settle what is asked."""
-    settled = column(table, "status") == CERTAIN if "status" in table else False
-    return np.asarray((column(table, "variance").astype(np.float64) == 0.0) | settled)
+    """True where no noise protects a block: its count is exact, or exact counts determine the membership."""
+    is_certain = column(table, "status") == CERTAIN if "status" in table else False
+    return np.asarray((column(table, "variance").astype(np.float64) == 0.0) | is_certain)
 
 
 def worst_rows(table: Columns, count: int) -> Any:
@@ -150,9 +152,9 @@ def worst_rows(table: Columns, count: int) -> Any:
 
 
 def statuses(table: Columns, name: str = "status") -> dict[str, int]:
-    """Numbers of blocks with each status; blocks are the units with a path, those without a status left out."""
-    texts = column(table, name)[_leaves(table)]
-    names, counts = np.unique(texts[texts != None].astype(str), return_counts=True)  # noqa: E711 (of every entry)
+    """Number of blocks with each status; blocks are the rows with a finite `path_rho`, null statuses are skipped."""
+    labels = column(table, name)[_leaves(table)]
+    names, counts = np.unique(labels[labels != None].astype(str), return_counts=True)  # noqa: E711 (of every entry)
     return dict(zip(map(str, names), counts.tolist(), strict=True))
 
 
@@ -162,18 +164,18 @@ def _leaves(table: Columns) -> Any:
 
 @dataclass(frozen=True)
 class PathGuarantee:
-    """What the noise on the path of one block promises about one person there.
+    """Guarantee of the noise on the path of one block about one person in it.
 
     Parameters
     ----------
-    rho : sum of 1 / (2 variance) along the path; infinite where the block's own count is exact
-    records : 1; 2 where an exact count on the path means that somebody else must make up for the person
-    failure : probability, over releases, with which the bounds may fail for one person
+    rho : sum of 1 / (2 variance) along the path; infinite if the block's own count is exact
+    records : 1; 2 if an exact count on the path means that another record must change with the person's
+    failure : failure probability of the bounds, over releases, for one person
 
-    >>> found = PathGuarantee(0.25)
-    >>> found.guarantee
+    >>> path = PathGuarantee(0.25)
+    >>> path.guarantee
     ZeroConcentratedDP(rho=0.25)
-    >>> round(found.ratio(0.1)[1], 2)
+    >>> round(path.ratio(0.1)[1], 2)
     4.55
     """
 
@@ -188,29 +190,34 @@ class PathGuarantee:
 
     @property
     def total(self) -> float:
-        """rho of all records together."""
+        """rho of all `records` together."""
         return self.records * self.rho
 
     @property
     def guarantee(self) -> Guarantee:
-        """Zero-concentrated DP of the answers that move; it holds after any post-processing."""
+        """Zero-concentrated DP of the measurements on the path; it holds after any post-processing."""
         return ZeroConcentratedDP(self.total) if np.isfinite(self.rho) else NoPrivacy()
 
     def ratio(self, prior: float) -> tuple[float, float]:
-        """(least, largest) posterior over prior."""
+        """(smallest, largest) posterior / prior, except with probability `failure`."""
         low, high = self.guarantee.ratio_bounds(prior, self.failure)
         return float(low), float(high)
 
     def posterior(self, prior: float) -> tuple[float, float]:
-        """(least, largest) posterior."""
+        """(smallest, largest) posterior probability, except with probability `failure`."""
         low, high = self.guarantee.posterior_bounds(prior, self.failure)
         return float(low), float(high)
 
 
 def path_guarantee(table: Columns, failure: float = DEFAULT_FAILURE) -> PathGuarantee:
-    """The weakest guarantee of all blocks but unprotected ones, which have none: of the path with the largest rho.
+    """Weakest guarantee of all protected blocks: that of the path with the largest rho times records.
 
-    It is about the one count that was read; other queries of the same release add to what a reader can learn.
+    It covers the queries that were read; other queries of the same release add to what an adversary can learn.
+
+    Parameters
+    ----------
+    table : results by column, (unit,) each
+    failure : failure probability of the bounds
     """
     rho = column(table, "path_rho").astype(np.float64)
     noisy = np.flatnonzero(_leaves(table) & ~is_unprotected(table))
@@ -222,18 +229,20 @@ def path_guarantee(table: Columns, failure: float = DEFAULT_FAILURE) -> PathGuar
 
 
 def errors(tree: Tree, truth: Any, estimates: Mapping[str, Any], prob: float = 0.9) -> xr.Dataset:
-    """Errors of the estimates against the truth, and the coverage of their intervals, level by level.
+    """Errors of estimates against the true counts, and the coverage of their intervals, by level.
 
     Parameters
     ----------
-    truth : (unit,) whole counts
-    estimates : by name: a `SpinePosterior` of one cell, whose highest posterior density sets are taken; a Dataset of
-        `mean` and `sd`, as `least_squares` gives, whose central Gaussian intervals are; or (unit,) numbers
+    tree : the spine
+    truth : (unit,) true counts, whole
+    estimates : by name: a `SpinePosterior` of one cell, with its highest posterior density sets; a Dataset of `mean`
+        and `sd` from `least_squares`, with central Gaussian intervals; or (unit,) numbers, without intervals
+    prob : probability of the intervals
 
     Returns
     -------
-    Dataset over (level, estimate): `rmse`, `bias`, `coverage`, and `claimed`, the mean probability of the intervals
-    (NaN for numbers without any)
+    Dataset over (level, estimate): `rmse`, `bias`, `coverage`, and `claimed`, the mean nominal probability of the
+    intervals (NaN without intervals)
     """
     import xarray as xr
     from scipy.special import ndtri
@@ -243,18 +252,18 @@ def errors(tree: Tree, truth: Any, estimates: Mapping[str, Any], prob: float = 0
     columns = []
     for one in estimates.values():
         if hasattr(one, "covers"):
-            mean, held, claimed = one.mean.values, one.covers(counts.astype(np.int64), prob), one.hdi(prob)["mass"]
+            mean, covered, claimed = one.mean.values, one.covers(counts.astype(np.int64), prob), one.hdi(prob)["mass"]
         elif hasattr(one, "data_vars"):
-            mean, reach = one["mean"].values, ndtri(0.5 + 0.5 * prob) * one["sd"].values
-            held, claimed = np.abs(mean - counts) <= reach + 1e-9, np.full(len(tree), prob)
+            mean, half_width = one["mean"].values, ndtri(0.5 + 0.5 * prob) * one["sd"].values
+            covered, claimed = np.abs(mean - counts) <= half_width + 1e-9, np.full(len(tree), prob)
         else:
             mean = np.asarray(in_order(tree.names, one, "an estimate"), dtype=np.float64)
-            held, claimed = (np.full(len(tree), np.nan) for _ in range(2))
-        miss = mean - counts
+            covered, claimed = (np.full(len(tree), np.nan) for _ in range(2))
+        error = mean - counts
         parts = [
-            np.sqrt(_by_level(tree, miss**2)),
-            _by_level(tree, miss),
-            *(_by_level(tree, x) for x in (held, claimed)),
+            np.sqrt(_by_level(tree, error**2)),
+            _by_level(tree, error),
+            *(_by_level(tree, x) for x in (covered, claimed)),
         ]
         columns.append(np.array(parts)[:, present])
     coords = {"level": [tree.levels[i] for i in present], "estimate": list(estimates)}
@@ -266,9 +275,9 @@ def errors(tree: Tree, truth: Any, estimates: Mapping[str, Any], prob: float = 0
 
 
 def _by_level(tree: Tree, values: Any) -> Floats:
-    """(level,) means over the units of each level that have a number; NaN where none has."""
+    """(level,) means over the finite values of each level; NaN if there are none."""
     given = np.asarray(values, dtype=np.float64)
-    there = np.isfinite(given)
-    count = np.bincount(tree.level[there], minlength=len(tree.levels))
-    total = np.bincount(tree.level[there], given[there], minlength=len(tree.levels))
+    has_number = np.isfinite(given)
+    count = np.bincount(tree.level[has_number], minlength=len(tree.levels))
+    total = np.bincount(tree.level[has_number], given[has_number], minlength=len(tree.levels))
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)

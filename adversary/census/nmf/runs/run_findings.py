@@ -1,7 +1,7 @@
-"""What a run over a whole spine found, taken together file by file: nothing of it grows with the units but the ratios.
+"""Summary of a run over a whole spine, accumulated file by file.
 
-The summary and the page both speak from one `Findings`, so that they cannot disagree. A nation's is its blocks' ratios,
-eight bytes each; of everything else only sums, extremes, the worst blocks and a sample of points are kept.
+Screen and page both use one `Findings`, so they agree. Memory grows with the number of blocks only through their
+ratios, eight bytes each; everything else is sums, extremes, the worst blocks and a sample of points.
 """
 
 from __future__ import annotations
@@ -28,26 +28,38 @@ from adversary.census.nmf.runs.block_results import (
 )
 from adversary.census.nmf.runs.unit_table import MISTAKEN
 
-# Blocks with the largest ratios that are kept.
+# Number of listed blocks, with the largest ratios.
 WORST = 20
 
-# Units of a level that are kept as points, at most; every second is left out until so few are left.
+# Largest number of sampled points of a level; every second point is dropped until there are no more.
 POINTS = 20_000
-KEPT = ("geocode", "name", "status", "noisy", "mean", "sd", "hdi_lower", "hdi_upper", "posterior", "ratio",
+WORST_COLUMNS = ("geocode", "name", "status", "noisy", "mean", "sd", "hdi_lower", "hdi_upper", "posterior", "ratio",
         "known", "tail", "one_query_posterior", "one_query_ratio")  # fmt: skip
 """Columns of the worst blocks."""
 
-# Columns that are read.
-NEEDED = (*KEPT, "one_query_status", "level", "variance", "bounded", "path_rho", "path_exact", "truncation_bound")
+# Columns that are read from the files.
+NEEDED = (
+    *WORST_COLUMNS,
+    "one_query_status",
+    "level",
+    "variance",
+    "bounded",
+    "path_rho",
+    "path_exact",
+    "truncation_bound",
+)
 
 
 @dataclass
 class LevelFindings:
-    """Units of a level: how many, measured, exact or bounded, least and largest variance; noisy counts and means.
+    """Summary of the units of one level.
 
-    `moved` sums (noisy - exact)^2 over the `replaced` noisy counts of exact units, `squares` sums (noisy - mean)^2 over
-    measured units, `below` counts noisy counts below zero; `points` is a sample, (noisy, mean), of all measured units
-    where there are few.
+    units, measured, exact, bounded : number of units, and of those with a noisy count, an exact count, bounds
+    replaced, moved : number of exact units with a noisy count, and the sum of (noisy - exact)^2 over them
+    variance : smallest and largest variance of the noise
+    squares : sum of (noisy - mean)^2 over measured units
+    below : number of negative noisy counts
+    points : (2, point) noisy counts and posterior means of a sample of measured units; of all if they are few
     """
 
     units: int = 0
@@ -62,48 +74,48 @@ class LevelFindings:
     points: Floats = field(default_factory=lambda: np.zeros((2, 0)))
 
     def add(self, noisy: Floats, mean: Floats, variance: Floats, bounded: Any) -> None:
-        """Take in some more units; NaN where there is no measurement."""
-        here = np.isfinite(noisy) & ~(variance == 0.0)
-        fixed = np.isfinite(noisy) & (variance == 0.0)
+        """Add more units; noisy counts are NaN if not measured."""
+        measured = np.isfinite(noisy) & ~(variance == 0.0)
+        exact = np.isfinite(noisy) & (variance == 0.0)
         self.bounded += int(np.sum(bounded))
-        self.replaced += int(fixed.sum())
-        self.moved += float(((noisy - mean)[fixed] ** 2).sum())
+        self.replaced += int(exact.sum())
+        self.moved += float(((noisy - mean)[exact] ** 2).sum())
         self.units += noisy.size
         self.exact += int((variance == 0.0).sum())
-        self.measured += int(here.sum())
-        spread = variance[np.isfinite(variance) & (variance > 0.0)]
-        if spread.size:
-            self.variance = min(self.variance[0], float(spread.min())), max(self.variance[1], float(spread.max()))
-        self.squares += float(np.nansum((noisy - mean)[here] ** 2))
-        self.below += int((noisy[here] < 0.0).sum())
-        self.points = np.concatenate([self.points, np.stack([noisy[here], mean[here]])], axis=1)
+        self.measured += int(measured.sum())
+        positive = variance[np.isfinite(variance) & (variance > 0.0)]
+        if positive.size:
+            self.variance = min(self.variance[0], float(positive.min())), max(self.variance[1], float(positive.max()))
+        self.squares += float(np.nansum((noisy - mean)[measured] ** 2))
+        self.below += int((noisy[measured] < 0.0).sum())
+        self.points = np.concatenate([self.points, np.stack([noisy[measured], mean[measured]])], axis=1)
         while self.points.shape[1] > POINTS:
             self.points = self.points[:, ::2]
 
 
 @dataclass
 class Findings:
-    """One cell of a spine.
+    """Summary of one cell of a spine.
 
     Parameters
     ----------
-    ratios : (block,) posterior over prior, of all blocks with an answer that is proven
-    alone : (block,) the same under one query, where all of them were read; NaN where not proven
-    protected : (block,) whether noise protects it: neither its count nor what the reader asks is settled exactly
-    status, status_alone : blocks by status; the same under one query, where all of them were read
-    levels : by name, from the top down
-    worst : the blocks with the largest ratios by column, the largest first
-    promised : the weakest guarantee of the protected blocks
-    leaves, truncation_bound : number of blocks, and the largest bound on what was left out (None if it was not kept)
-    mistaken : the blocks whose readers the release contradicts most, by column; they are in none of the others
+    guarantee : weakest guarantee of the protected blocks
+    ratios : (block,) posterior / prior of all blocks with a proven result
+    single_query_ratios : (block,) the same from one query alone, if all queries were read; NaN if not proven
+    protected : (block,) True if noise protects the block: exact counts determine neither its count nor the membership
+    status, single_query_status : number of blocks by status, from all that was read and from one query alone
+    levels : summary of each level by name, from the top down
+    worst : columns of the blocks with the largest ratios, the largest first
+    leaves, truncation_bound : number of blocks, and the largest truncation bound (None if it was not recorded)
+    mistaken : columns of the blocks whose known count the release contradicts most; excluded from all other fields
     """
 
-    promised: PathGuarantee
+    guarantee: PathGuarantee
     ratios: Floats = field(default_factory=lambda: np.zeros(0))
-    alone: Floats = field(default_factory=lambda: np.zeros(0))
+    single_query_ratios: Floats = field(default_factory=lambda: np.zeros(0))
     protected: Any = field(default_factory=lambda: np.zeros(0, dtype=bool))
     status: dict[str, int] = field(default_factory=dict)
-    status_alone: dict[str, int] = field(default_factory=dict)
+    single_query_status: dict[str, int] = field(default_factory=dict)
     levels: dict[str, LevelFindings] = field(default_factory=dict)
     worst: dict[str, Any] = field(default_factory=dict)
     leaves: int = 0
@@ -112,68 +124,70 @@ class Findings:
 
     @property
     def unprotected(self) -> int:
-        """Proven blocks that no noise protects."""
+        """Number of proven blocks that no noise protects."""
         return int((~self.protected).sum())
 
     def at_least(self, ratio: float) -> float:
-        """Share of all proven blocks with this ratio or a larger one."""
+        """Share of the proven blocks with at least this ratio."""
         return float((self.ratios >= ratio).mean()) if self.ratios.size else 0.0
 
     def beyond(self, prior: float) -> tuple[float, float]:
-        """Shares of the protected blocks below and above what is promised."""
-        ratios, (low, high) = self.ratios[self.protected], self.promised.ratio(prior)
+        """Shares of the protected blocks with a ratio below and above the bounds of the guarantee."""
+        ratios, (low, high) = self.ratios[self.protected], self.guarantee.ratio(prior)
         return (float((ratios < low).mean()), float((ratios > high).mean())) if ratios.size else (0.0, 0.0)
 
 
 def findings(tables: Iterable[Columns], failure: float = DEFAULT_FAILURE) -> Findings:
-    """Everything of one cell, from its results by column, one part of the spine after the other.
+    """Summary of one cell, accumulated over the tables of the parts of a spine.
 
     Parameters
     ----------
-    tables : with the columns `NEEDED`, `sd` and `truncation_bound` where there are any
-    failure : with which the guarantee may fail
+    tables : results by column, with the columns `NEEDED`; some may be missing in results from memory
+    failure : failure probability of the guarantee, over releases
     """
-    merged = Findings(PathGuarantee(np.inf, 1, failure))
-    ratios, alone, protected, worst, wrong = [], [], [], [], []
+    total = Findings(PathGuarantee(np.inf, 1, failure))
+    ratios, single_query, protected, worst, mistaken = [], [], [], [], []
     for table in tables:
-        promised = path_guarantee(table, failure)
-        if np.isfinite(promised.rho) and (np.isinf(merged.promised.rho) or promised.total > merged.promised.total):
-            merged.promised = promised
+        guarantee = path_guarantee(table, failure)
+        if np.isfinite(guarantee.rho) and (np.isinf(total.guarantee.rho) or guarantee.total > total.guarantee.total):
+            total.guarantee = guarantee
         ratios.append(blocks(table, "ratio"))
         proven = is_proven(table, "ratio")
-        one = column(table, "one_query_ratio") if "one_query_ratio" in table else np.full(proven.size, np.nan)
-        alone.append(one.astype(np.float64)[proven])
+        single_query_ratio = (
+            column(table, "one_query_ratio") if "one_query_ratio" in table else np.full(proven.size, np.nan)
+        )
+        single_query.append(single_query_ratio.astype(np.float64)[proven])
         protected.append(~is_unprotected(table)[proven])
         for name, count in statuses(table).items():
-            merged.status[name] = merged.status.get(name, 0) + count
-            merged.leaves += count
+            total.status[name] = total.status.get(name, 0) + count
+            total.leaves += count
         for name, count in statuses(table, "one_query_status").items() if "one_query_status" in table else ():
-            merged.status_alone[name] = merged.status_alone.get(name, 0) + count
-        levels_of(table, merged.levels)
+            total.single_query_status[name] = total.single_query_status.get(name, 0) + count
+        levels_of(table, total.levels)
         worst.append(_largest(table))
-        wrong.append(_most_mistaken(table))
+        mistaken.append(_most_mistaken(table))
         if "truncation_bound" in table and column(table, "truncation_bound").size:
             largest = float(np.nanmax(column(table, "truncation_bound").astype(np.float64)))
-            merged.truncation_bound = (
-                largest if merged.truncation_bound is None else max(merged.truncation_bound, largest)
-            )
+            total.truncation_bound = largest if total.truncation_bound is None else max(total.truncation_bound, largest)
         if len(worst) > 50:
-            worst, wrong = [_largest(_concat_tables(worst))], [_most_mistaken(_concat_tables(wrong))]
-    merged.ratios, merged.alone = (np.concatenate([np.zeros(0), *parts]) for parts in (ratios, alone))
-    merged.protected = np.concatenate([[], *protected]).astype(bool)
-    merged.worst = _largest(_concat_tables(worst)) if worst else {}
-    merged.mistaken = _most_mistaken(_concat_tables(wrong)) if wrong else {}
-    merged.status = dict(sorted(merged.status.items()))
-    return merged
+            worst, mistaken = [_largest(_concatenate(worst))], [_most_mistaken(_concatenate(mistaken))]
+    total.ratios, total.single_query_ratios = (
+        np.concatenate([np.zeros(0), *parts]) for parts in (ratios, single_query)
+    )
+    total.protected = np.concatenate([[], *protected]).astype(bool)
+    total.worst = _largest(_concatenate(worst)) if worst else {}
+    total.mistaken = _most_mistaken(_concatenate(mistaken)) if mistaken else {}
+    total.status = dict(sorted(total.status.items()))
+    return total
 
 
 def levels_of(table: Columns, levels: dict[str, LevelFindings] | None = None) -> dict[str, LevelFindings]:
-    """Summary of a table of results level by level, added to that of earlier tables.
+    """Summary of a table of results by level, added to that of earlier tables.
 
     Parameters
     ----------
-    table : results by column, (unit,) each, with `level`, `noisy`, `mean` and, where there is one, `variance`
-    levels : summaries by name of the level, changed in place; none yet where left out
+    table : results by column, (unit,) each, with `level`, `noisy`, `mean` and, optionally, `variance`, `bounded`
+    levels : summaries by name of the level, changed in place; default empty
 
     Returns
     -------
@@ -195,7 +209,7 @@ def levels_of(table: Columns, levels: dict[str, LevelFindings] | None = None) ->
 
 
 def cells_of(files: Iterable[Path]) -> list[int]:
-    """Cells of the query that the files of a run hold, in the order in which they were asked for.
+    """Cells of the query in the files of a run, in the order of the files.
 
     Parameters
     ----------
@@ -219,13 +233,13 @@ def cells_of(files: Iterable[Path]) -> list[int]:
 
 
 def of_cell(files: Iterable[Path], cell: int, failure: float = DEFAULT_FAILURE) -> Findings:
-    """`findings` of one cell from the files of a run; of each file only the rows of the cell are read.
+    """`findings` of one cell from the files of a run, reading only the rows of that cell.
 
     Parameters
     ----------
     files : Parquet files of a run
     cell : flat index of the cell
-    failure : probability in [0, 1] that the bound on blocks may fail
+    failure : failure probability of the guarantee, over releases, in [0, 1]
 
     Returns
     -------
@@ -233,7 +247,7 @@ def of_cell(files: Iterable[Path], cell: int, failure: float = DEFAULT_FAILURE) 
 
     Raises
     ------
-    OSError, ValueError : a file cannot be read, or has not the columns of results
+    OSError, ValueError : a file cannot be read, or lacks columns of results
     ImportError : pyarrow is not installed
     """
     pa = arrow()
@@ -257,12 +271,12 @@ IN_CSV = ("geocode", "name", "cell", "noisy", "variance", "mean", "sd", "hdi_low
 
 
 def write_blocks_csv(run: Any, path: Path) -> Path:
-    """Every block and cell of a run as one CSV file: a row each, with its GEOID, and the cell in words.
+    """Write every block and cell of a run as one row of a CSV file, with GEOID and description of the cell.
 
     Parameters
     ----------
-    run : of `county_runs.run`
-    path : of the file, which is replaced whole
+    run : `county_runs.Run`
+    path : path of the file, which is replaced atomically
 
     Returns
     -------
@@ -271,7 +285,7 @@ def write_blocks_csv(run: Any, path: Path) -> Path:
     pa = arrow()
     from pyarrow import csv
 
-    labels = dict(zip(run.read.cells.tolist(), run.read.labels, strict=True))
+    labels = dict(zip(run.measurements.cells.tolist(), run.measurements.labels, strict=True))
     temporary = path.with_name(f".{path.name}.part")
     writer = None
     try:
@@ -294,26 +308,26 @@ def write_blocks_csv(run: Any, path: Path) -> Path:
 
 
 def _groups(opened: Any) -> Iterator[tuple[int, int]]:
-    """(cell, row group) of every row group of a file; a row group has one cell."""
+    """Yield (cell, row group number) of every row group of a file; a row group has one cell."""
     place = opened.schema_arrow.get_field_index("cell")
     for group in range(opened.num_row_groups):
         limits = opened.metadata.row_group(group).column(place).statistics
         yield int(limits.min), group
 
 
-def _concat_tables(tables: list[dict[str, Any]]) -> dict[str, Any]:
+def _concatenate(tables: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: np.concatenate([one[name] for one in tables]) for name in tables[0]}
 
 
 def _largest(table: Columns) -> dict[str, Any]:
     """Rows of the proven blocks with the largest ratios; ties in the order of the table."""
     rows = worst_rows(table, WORST) if is_proven(table, "ratio").any() else []
-    return {name: column(table, name)[rows] for name in KEPT if name in table}
+    return {name: column(table, name)[rows] for name in WORST_COLUMNS if name in table}
 
 
 def _most_mistaken(table: Columns) -> dict[str, Any]:
-    """Rows of the blocks whose readers are mistaken, those whom the release contradicts most first."""
+    """Rows of the blocks with a mistaken adversary, smallest tail probability first."""
     rows = np.flatnonzero(column(table, "status") == MISTAKEN) if "status" in table else np.zeros(0, dtype=np.int64)
     tail = column(table, "tail")[rows] if "tail" in table else np.zeros(rows.size)
     rows = rows[np.argsort(tail, kind="stable")][:WORST]
-    return {name: column(table, name)[rows] for name in KEPT if name in table}
+    return {name: column(table, name)[rows] for name in WORST_COLUMNS if name in table}

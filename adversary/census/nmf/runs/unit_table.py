@@ -1,4 +1,4 @@
-"""A solved tree as rows, one for every unit and cell, and those rows as Parquet."""
+"""Results of a solved tree as a table, one row for every unit and cell, and as Parquet."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from adversary.census.nmf.measurements import Measurements
 from adversary.census.nmf.units import names_of
 from adversary.census.spine import Tree
 
-# Of every row, with what it means.
+# Columns of the table and their meaning, which the Parquet schema records.
 COLUMNS = {
     "geocode": "of the unit",
     "level": "of the spine",
-    "name": "what the unit is called: GEOID of a block, name of a state; null where the spine has no name for it",
+    "name": "GEOID of a block, name of a state or county; null for other units",
     "cell": "flat index in the query's shape",
-    "noisy": "published count, also where the count is known exactly; null where there is none",
-    "variance": "of its noise; 0 where the count is known exactly, null where nothing is known",
+    "noisy": "published noisy count, also if the count is known exactly; null if there is none",
+    "variance": "of its noise; 0 if the count is known exactly, null if it was not measured",
     "bounded": "whether published bounds limit it",
     "mean": "of the posterior, people",
     "sd": "of the posterior, people",
@@ -30,50 +30,54 @@ COLUMNS = {
     "hdi_upper": "highest count of it",
     "hdi_mass": "its probability",
     "p_zero": "posterior probability that nobody is there",
-    "known": "how many others the adversary of a leaf knows to be there; null where they are not known",
-    "tail": "posterior probability of counts as far off as that",
-    "log_odds": "of one more person, for the adversary of this leaf; null where no leaf",
+    "known": "number of other people the adversary knows to be in the leaf; null if not known",
+    "tail": "posterior probability of a count at least as far off as `known`, on its side",
+    "log_odds": "posterior log odds that one more person is in the leaf; null for other units",
     "posterior": "the same as a probability",
     "ratio": "posterior to prior",
     "status": "of the posterior (ok, loose, unresolved) or, in a leaf, of log_odds (mistaken, or one of STATUS)",
     "truncation_bound": "bound on the error of every probability of this posterior",
-    "path_rho": "sum of rho = 1 / (2 variance) of all noisy answers read of a leaf and of all above it",
+    "path_rho": "sum of rho = 1 / (2 variance) over the noisy answers of a leaf and of all units above it",
     "path_exact": "whether an exact count is among them",
-    "one_query_mean": "posterior mean under one query alone; null where all of this is",
+    "one_query_mean": "posterior mean from one query alone; null if only one query was read",
     "one_query_sd": "its standard deviation",
-    "one_query_posterior": "what the adversary of this leaf concludes from one query alone",
+    "one_query_posterior": "posterior probability of one more person in the leaf, from one query alone",
     "one_query_ratio": "the same over the prior",
-    "one_query_status": "of what is concluded in this leaf from one query alone: one of STATUS",
+    "one_query_status": "status of the leaf's result from one query alone, one of STATUS",
 }
 TEXTS, WHOLE = ("geocode", "level", "name", "status", "one_query_status"), ("cell", "hdi_lower", "hdi_upper")
 TRUE_OR_NOT = ("path_exact", "bounded")
 MISTAKEN = "mistaken"
-"""Status of a leaf where the release contradicts what the reader knows."""
+"""Status of a leaf whose known count the release contradicts."""
 
 
-def path_rho(read: Measurements, top: Floats | None = None) -> tuple[Floats, Any]:
-    """(unit, cell) sums of `moved` from the root down to each unit, and whether anything `settled` is among them.
+def path_rho(measurements: Measurements, top: Floats | None = None) -> tuple[Floats, Any]:
+    """(unit, cell) sums of `total_precision` along the path from the root, and True if some unit on it has `has_exact`.
 
-    top : (2, cell) the same of what lies above the root
+    top : (2, cell) both values of the units above the root, for a piece of a larger tree
     """
-    tree = read.tree
-    total, exact = (np.array(one.reshape(len(tree), -1)) for one in (read.moved, read.settled))
+    tree = measurements.tree
+    total, exact = (
+        np.array(one.reshape(len(tree), -1)) for one in (measurements.total_precision, measurements.has_exact)
+    )
     if top is not None:
         total[0], exact[0] = total[0] + top[0], exact[0] | (top[1] > 0)
-    for here in tree.generations[1:]:
-        total[here] += total[tree.parent[here]]
-        exact[here] |= exact[tree.parent[here]]
+    for generation in tree.generations[1:]:
+        total[generation] += total[tree.parent[generation]]
+        exact[generation] |= exact[tree.parent[generation]]
     return total, exact
 
 
-def unit_columns(posterior: spine.SpinePosterior, read: Measurements, prob: float) -> dict[str, Any]:
-    """Columns of all units, cell after cell; those of leaves are empty.
+def unit_columns(posterior: spine.SpinePosterior, measurements: Measurements, prob: float) -> dict[str, Any]:
+    """Columns of all units, cell after cell, with empty columns for the results of leaves.
 
-    posterior : of the cells under all that was read, and after them, where there is an `alone`, under the query alone
+    posterior : of the cells from all that was read, followed by the same cells from one query alone if there is a
+        `single_query`
+    prob : probability of the highest posterior density sets
     """
-    tree, count = posterior.tree, read.cells.size
+    tree, count = posterior.tree, measurements.cells.size
     rho, published, low, high = (
-        getattr(read, name).reshape(len(tree), count) for name in ("rho", "published", "low", "high")
+        getattr(measurements, name).reshape(len(tree), count) for name in ("rho", "published", "low", "high")
     )
     sets = posterior.hdi(prob)
     with np.errstate(divide="ignore"):
@@ -92,14 +96,14 @@ def unit_columns(posterior: spine.SpinePosterior, read: Measurements, prob: floa
         "hdi_mass": mass[:, :count],
         "p_zero": np.stack([_p_zero(solution) for solution in posterior.solutions[:count]], axis=-1),
         "status": np.broadcast_to(np.atleast_1d(posterior.status)[:count], rho.shape),
-        "one_query_mean": nothing if read.alone is None else mean[:, count:],
-        "one_query_sd": nothing if read.alone is None else sd[:, count:],
+        "one_query_mean": nothing if measurements.single_query is None else mean[:, count:],
+        "one_query_sd": nothing if measurements.single_query is None else sd[:, count:],
     }
     columns = {name: np.ravel(values.T) for name, values in units.items()}
     columns["geocode"] = np.tile(tree.names.astype(object), count)
     columns["level"] = np.tile(np.asarray(tree.levels, dtype=object)[tree.level], count)
-    columns["name"] = np.tile(names_of(tree, read.states or {}), count)
-    columns["cell"] = np.repeat(np.asarray(read.cells, dtype=np.int64), len(tree))
+    columns["name"] = np.tile(names_of(tree, measurements.states or {}), count)
+    columns["cell"] = np.repeat(np.asarray(measurements.cells, dtype=np.int64), len(tree))
     nothing = np.full(columns["cell"].size, np.nan)
     columns["truncation_bound"] = np.repeat(np.atleast_1d(posterior.truncation_bound)[:count], len(tree))
     empty = ("known", "tail", "log_odds", "posterior", "ratio", "path_rho", "one_query_posterior", "one_query_ratio")
@@ -111,32 +115,34 @@ def unit_columns(posterior: spine.SpinePosterior, read: Measurements, prob: floa
 def with_leaves(
     columns: dict[str, Any], tree: Tree, members: Any, path: tuple[Floats, Any], mistaken: float = 0.0
 ) -> dict[str, Any]:
-    """The columns with what an adversary learns in every leaf: `SpinePosterior.membership`, and `path_rho`.
+    """Columns of `unit_columns`, with the adversary's results in every leaf filled in.
 
-    mistaken : posterior probability of what the reader knows below which that is taken to be wrong
+    members : `SpinePosterior.membership`
+    path : `path_rho`
+    mistaken : tail probability of a known count below which the adversary is taken to be mistaken
     """
-    made, leaves, count = dict(columns), tree.leaves, path[0].shape[1]
+    filled, leaves, count = dict(columns), tree.leaves, path[0].shape[1]
     rows = np.ravel((np.arange(count)[:, None] * len(tree)) + leaves)
     words = np.asarray(spine.STATUS, dtype=object)[members["status"].values]
-    given = ("known", "tail", "log_odds", "posterior", "ratio")
-    every = {name: members[name].values.reshape(leaves.size, -1) for name in given}
-    answers = {name: values[:, :count] for name, values in every.items()}
-    every["status"] = words.reshape(leaves.size, -1)
-    answers["status"] = every["status"][:, :count]
-    if every["ratio"].shape[1] > count:
-        answers |= {f"one_query_{name}": every[name][:, count:] for name in ("posterior", "ratio", "status")}
+    copied = ("known", "tail", "log_odds", "posterior", "ratio")
+    results = {name: members[name].values.reshape(leaves.size, -1) for name in copied}
+    answers = {name: values[:, :count] for name, values in results.items()}
+    results["status"] = words.reshape(leaves.size, -1)
+    answers["status"] = results["status"][:, :count]
+    if results["ratio"].shape[1] > count:
+        answers |= {f"one_query_{name}": results[name][:, count:] for name in ("posterior", "ratio", "status")}
     answers |= {"path_rho": path[0][tree.leaves], "path_exact": path[1][tree.leaves]}
     answers["status"] = np.where(np.nan_to_num(answers["tail"], nan=1.0) < mistaken, MISTAKEN, answers["status"])
     for name, values in answers.items():
-        made[name] = made[name].astype(object) if name in TEXTS else made[name].copy()
-        made[name][rows] = np.ravel(values.T)
-    return made
+        filled[name] = filled[name].astype(object) if name in TEXTS else filled[name].copy()
+        filled[name][rows] = np.ravel(values.T)
+    return filled
 
 
 def as_parquet(columns: dict[str, Any]) -> bytes:
-    """Columns as a Parquet file, the same bytes for the same columns; NaN becomes null.
+    """Table as the bytes of a Parquet file, equal for equal columns; NaN becomes null.
 
-    A row group has one cell, so that a reader of one reads nothing of the others.
+    Every row group holds one cell, so that programs can read one cell without the others.
     """
     pa = arrow()
     arrays = [pa.array(columns[name], _kind(pa, name), from_pandas=True) for name in COLUMNS]
@@ -159,7 +165,7 @@ def _kind(pa: Any, name: str) -> Any:
 
 
 def _p_zero(solution: Any) -> Floats:
-    """(unit,) posterior probability of 0."""
+    """(unit,) posterior probability of the count 0."""
     windows = solution.messages.windows
     if not solution.resolved:
         return np.full(windows.size, np.nan)
