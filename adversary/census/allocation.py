@@ -35,27 +35,31 @@ _LEVEL_SPELLINGS |= {"usa": "nation", "united states": "nation"}
 _QUERY_SPELLINGS = {"detailed": DETAILED, "occupancy": OCCUPANCY}
 
 
-def plain(name: object) -> str:
-    """Lower case, single spaces for spaces and underscores."""
+def normalise_name(name: object) -> str:
+    """Name in lower case, with runs of spaces and underscores as single spaces."""
     return " ".join(str(name).replace("_", " ").lower().split())
 
 
 def level_key(level: object) -> str:
-    """Key that spellings of a level share: "CBG" and "Block_Group" mean "block group", "US" means "nation"."""
-    return _LEVEL_SPELLINGS.get(plain(level), plain(level))
+    """Common key of all spellings of a level: "block group" for "CBG" and "Block_Group", "nation" for "US"."""
+    return _LEVEL_SPELLINGS.get(normalise_name(level), normalise_name(level))
 
 
 def query_key(query: object) -> frozenset[str]:
-    """Key that spellings of a query share: its attributes, crossed by "*", "x" or a multiplication sign, in any order.
+    """Common key of all spellings of a query: the set of its attributes, crossed by "*", "x" or a multiplication sign.
 
-    No attribute has an x in its name. "detailed" is the crossing of all four.
+    Splitting at "x" is safe because no attribute has an x in its name. "detailed" is the crossing of all four.
     """
-    spelled = _QUERY_SPELLINGS.get(plain(query), plain(query).upper())
+    spelled = _QUERY_SPELLINGS.get(normalise_name(query), normalise_name(query).upper())
     return frozenset(part.strip() for part in re.split("[*×X]", spelled))
 
 
-def option_named(kind: str, name: object, options: Iterable[str], key: Callable[[object], Hashable]) -> str:
-    """The option that `name` spells, or ValueError listing the options."""
+def match_option(kind: str, name: object, options: Iterable[str], key: Callable[[object], Hashable]) -> str:
+    """Option with the same key as `name`; ValueError listing the options if there is none.
+
+    kind : noun for the message
+    key : function that maps spellings to keys
+    """
     options = list(options)
     for option in options:
         if key(option) == key(name):
@@ -65,14 +69,14 @@ def option_named(kind: str, name: object, options: Iterable[str], key: Callable[
 
 @dataclass(frozen=True)
 class Allocation:
-    """A global rho split by level, and within each level by query.
+    """Allocation of a global rho to levels, and within each level to queries.
 
     rho_star(level, query) = rho * level_share[level] * query_share[query][level]. Every cell of the query has discrete
     Gaussian noise of sigma^2 = 1 / rho_star, so that two changed cells (bounded neighbours) cost rho_star.
 
     Parameters
     ----------
-    rho : zCDP of everything published, a Fraction >= 0
+    rho : zCDP budget of the whole release, a Fraction >= 0
     level_share : share of each level in rho; they sum to one
     query_share : share of each query in each level's rho; over queries they sum to one at every level
 
@@ -90,8 +94,8 @@ class Allocation:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "level_share", MappingProxyType(dict(self.level_share)))
-        frozen = {query: MappingProxyType(dict(shares)) for query, shares in self.query_share.items()}
-        object.__setattr__(self, "query_share", MappingProxyType(frozen))
+        read_only = {query: MappingProxyType(dict(shares)) for query, shares in self.query_share.items()}
+        object.__setattr__(self, "query_share", MappingProxyType(read_only))
         if not (isinstance(self.rho, Fraction) and self.rho >= 0):
             raise ValueError(f"rho must be a Fraction and non-negative, got {self.rho!r}")
         for query, shares in self.query_share.items():
@@ -113,14 +117,14 @@ class Allocation:
         return tuple(self.query_share)
 
     def rho_star(self, level: str, query: str) -> Fraction:
-        """rho of one query at one level, exactly; unknown names raise ValueError with the known ones."""
+        """rho of one query at one level, exact; ValueError listing the names for an unknown one."""
         return self.exact[
-            option_named("level", level, self.levels, level_key), option_named("query", query, self.queries, query_key)
+            match_option("level", level, self.levels, level_key), match_option("query", query, self.queries, query_key)
         ]
 
     @cached_property
     def exact(self) -> Mapping[tuple[str, str], Fraction]:
-        """Every rho_star by (level, query), queries of the first level first."""
+        """Exact rho_star by (level, query), all queries of the first level first."""
         level_rho = {level: self.rho * share for level, share in self.level_share.items()}
         return MappingProxyType(
             {(level, query): level_rho[level] * self.query_share[query][level] for level, query in self._pairs}
@@ -138,7 +142,7 @@ class Allocation:
 
 
 def labelled_rho(values: Floats | np.ndarray[Any, Any], queries: Iterable[Any], levels: Iterable[str]) -> xr.DataArray:
-    """A table of rho with its labels: dims (query, level)."""
+    """DataArray of rho, dims (query, level)."""
     coords = {"query": list(queries), "level": list(levels)}
     return xr.DataArray(values, coords, ("query", "level"), name="rho", attrs={"units": "zCDP"})
 
@@ -225,11 +229,11 @@ def dhc_allocation(path: str | PathLike[str]) -> xr.DataArray:
             raise ValueError(f"row {number} must have {len(levels)} entries, got {len(row)}")
     values = np.empty((len(rows), len(levels)), dtype=object)
     for i, j in product(range(len(rows)), range(len(levels))):
-        values[i, j] = _entry(rows[i][j], f"row {i + 1}, column {levels[j]}")
+        values[i, j] = _parse_fraction(rows[i][j], f"row {i + 1}, column {levels[j]}")
     return labelled_rho(values, range(1, len(rows) + 1), levels)
 
 
-def _entry(text: str, where: str) -> Fraction:
+def _parse_fraction(text: str, where: str) -> Fraction:
     try:
         value = Fraction(text)
     except (ValueError, ZeroDivisionError):
@@ -260,12 +264,12 @@ def level_name(level: str) -> str:
 
     Raises
     ------
-    ValueError : an unknown level; the message lists those there are
+    ValueError : an unknown level; the message lists the levels
 
     >>> level_name("CBG"), level_name("US")
     ('block group', 'nation')
     """
-    return option_named("level", level, LEVELS, level_key)
+    return match_option("level", level, LEVELS, level_key)
 
 
 def query_name(query: str) -> str:
@@ -277,12 +281,12 @@ def query_name(query: str) -> str:
 
     Raises
     ------
-    ValueError : an unknown query; the message lists those there are
+    ValueError : an unknown query; the message lists the queries
 
     >>> query_name("CENRACE x HISPANIC"), query_name("detailed")
     ('HISPANIC*CENRACE', 'HHGQ*VOTINGAGE*HISPANIC*CENRACE')
     """
-    return option_named("query", query, QUERIES, query_key)
+    return match_option("query", query, QUERIES, query_key)
 
 
 def rho_star(level: str, query: str) -> Fraction:

@@ -1,8 +1,8 @@
-"""The 2020 Census budget, and what part of it each concern is protected by.
+"""Parts of the 2020 Census budget that bear on one concern, such as race or block.
 
-A record that changes moves cells of some published queries and leaves the others as they were; only the noise of the
-first protects the difference. So "can my race be told?" and "can my block be told from the others of its block group?"
-have each their own rho, well below the 2.63 of the whole redistricting release (Kifer et al. 2022, section 8).
+A change of one attribute of a record changes the cells of some queries only, and only their noise counts. So a
+guarantee about race alone, or about the block within its block group, has a rho of its own, well below the 2.63 of the
+whole redistricting release (Kifer et al. 2022, section 8).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from adversary.census.allocation import (
     dhc_allocation,
     labelled_rho,
     level_name,
-    option_named,
-    plain,
+    match_option,
+    normalise_name,
     query_key,
     query_name,
 )
@@ -48,9 +48,9 @@ ATTRIBUTES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "group quarters": ("HHGQ", "HHINSTLEVELS"),
     }
 )
-"""What of a record each concern is about: the names that a query counted for it contains, one of them at least.
+"""Attributes of a record, and the names in queries that depend on each: a query counts if it contains one of them.
 
-Group quarters are in no scenario of the paper; HHINSTLEVELS groups the categories of HHGQ, so it is counted with it.
+Group quarters are in no scenario of the paper; HHINSTLEVELS groups the categories of HHGQ, so both depend on them.
 """
 
 SCENARIOS: Mapping[str, tuple[str | None, tuple[str, ...], Fraction]] = MappingProxyType(
@@ -65,10 +65,10 @@ SCENARIOS: Mapping[str, tuple[str | None, tuple[str, ...], Fraction]] = MappingP
         "H": ("block group", ("voting age", "ethnicity"), Fraction("0.968")),
     }
 )
-"""Scenarios of Kifer et al. 2022, section 8.2: where the location is hidden, hidden attributes, rho as printed.
+"""Scenarios of Kifer et al. 2022, section 8.2: area that hides the location, hidden attributes, rho as printed.
 
-The printed rho of C to H is not the sum of the printed tables: it falls short by 0.056 to 0.059 (an erratum; the sums
-are what this module computes, and larger, so that less is protected than stated).
+The printed rho of C to H is smaller than the sum of the printed tables, by 0.056 to 0.059 (an erratum). This module
+computes the sums; they are larger, so the protection is weaker than stated.
 """
 
 type Cells = int | Mapping[Any, int]
@@ -76,7 +76,7 @@ type Cells = int | Mapping[Any, int]
 
 
 class CountedQuery(NamedTuple):
-    """A query that changes between two neighbours: rho_star is its rho for two cells, `cells` how many of it change."""
+    """Query that differs between two neighbours: its rho for two changed cells, and the number of cells that change."""
 
     level: str
     query: str
@@ -85,7 +85,7 @@ class CountedQuery(NamedTuple):
 
     @property
     def rho(self) -> Fraction:
-        """(cells / 2) rho_star."""
+        """rho of the changed cells, (cells / 2) rho_star."""
         return self.rho_star * self.cells / 2
 
     @property
@@ -95,19 +95,19 @@ class CountedQuery(NamedTuple):
 
     @property
     def loss(self) -> PrivacyLoss:
-        """Loss of `cells` counts moved by one each."""
+        """Privacy loss of `cells` counts that change by one each."""
         return self.noise.privacy_loss(1, self.cells)
 
 
 @dataclass(frozen=True)
 class CensusScenario:
-    """What is hidden, the queries that would give it away, and what they cost together.
+    """Scenario: a concern, the queries that depend on it, and their total rho.
 
     Parameters
     ----------
-    name, concern : a letter of the paper or a name of ours, and the concern in words
-    queries : the counted queries, (level, query, rho_star, cells), none of them without budget
-    published_rho : the rho printed in the paper for two cells, a constant kept for comparison; None if there is none
+    name, concern : letter in the paper or another name, and the concern in words
+    queries : queries that change, (level, query, rho_star, cells), all with a budget
+    published_rho : rho printed in the paper for two cells, for comparison; None if there is none
 
     References
     ----------
@@ -124,17 +124,17 @@ class CensusScenario:
 
     @property
     def rho(self) -> Fraction:
-        """Sum of (cells / 2) rho_star, from the tables."""
+        """Sum of (cells / 2) rho_star over the queries, exact."""
         return sum((query.rho for query in self.queries), Fraction(0))
 
     @cached_property
     def loss(self) -> PrivacyLoss:
-        """Loss of all counted queries together, the same in both directions."""
+        """Privacy loss of all queries together, the same in both directions."""
         return compose_losses([query.loss for query in self.queries])
 
     @property
     def table(self) -> xr.DataArray:
-        """Shares of rho that the queries add, in float64, dims (query, level); 0 where one is not counted."""
+        """rho of each query, in float64, dims (query, level); 0 for a query that does not change."""
         levels = list(dict.fromkeys(query.level for query in self.queries))
         names = list(dict.fromkeys(query.query for query in self.queries))
         values = np.zeros((len(names), len(levels)))
@@ -144,12 +144,12 @@ class CensusScenario:
 
 
 def scenario(name: str, cells: Cells = 2) -> CensusScenario:
-    """One of the scenarios A to H of Kifer et al. 2022, section 8.2.
+    """Scenario A to H of Kifer et al. 2022, section 8.2.
 
     Parameters
     ----------
     name : letter from "A" to "H"
-    cells : changed cells of a query, 2 for bounded neighbours; as in `custom_scenario`
+    cells : number of changed cells of a query, 2 for bounded neighbours; as in `custom_scenario`
 
     Returns
     -------
@@ -162,10 +162,10 @@ def scenario(name: str, cells: Cells = 2) -> CensusScenario:
     >>> scenario("A").concern, round(float(scenario("A").rho), 4)
     ('block within the block group', 0.1115)
     """
-    name = option_named("scenario", name, SCENARIOS, plain)
+    name = match_option("scenario", name, SCENARIOS, normalise_name)
     hide_within, attributes, published = SCENARIOS[name]
-    made = custom_scenario(hide_within, attributes, cells=cells, name=name)
-    return CensusScenario(name, made.concern, made.queries, published if cells == 2 else None)
+    computed = custom_scenario(hide_within, attributes, cells=cells, name=name)
+    return CensusScenario(name, computed.concern, computed.queries, published if cells == 2 else None)
 
 
 def custom_scenario(
@@ -175,15 +175,16 @@ def custom_scenario(
     cells: Cells = 2,
     name: str = "custom",
 ) -> CensusScenario:
-    """A concern of one's own, priced by the rules of the paper.
+    """Scenario for another concern, by the rules of Kifer et al. 2022, section 8.
 
     Parameters
     ----------
-    hide_within : the area within which the location is hidden; all queries of every finer level are counted
-    attributes : keys of `ATTRIBUTES`; the person queries that contain one of them are counted
-    levels : where the attributes' queries are counted, all six by default
-    cells : changed cells of a query, 2 for bounded neighbours; or by query or (level, query), the narrower key first
-        and 2 for the rest, where 0 says that the query does not change
+    hide_within : area within which the location is hidden; all queries at finer levels change
+    attributes : keys of `ATTRIBUTES`; the person queries that contain one of them change
+    levels : levels at which the attributes' queries change; default all six
+    cells : number of changed cells of a query, 2 for bounded neighbours; or a mapping by query or (level, query), of
+        which the narrower key applies; 2 for the rest, 0: the query does not change
+    name : name of the scenario
 
     Returns
     -------
@@ -196,31 +197,36 @@ def custom_scenario(
     >>> round(float(custom_scenario(hide_within="county").rho), 10)
     1.3798772038
     """
-    hidden = "block" if hide_within is None else level_name(hide_within)
-    finer = LEVELS[: LEVELS.index(hidden)]
-    chosen = [option_named("attribute", attribute, ATTRIBUTES, plain) for attribute in _several(attributes)]
-    parts = {part for attribute in chosen for part in ATTRIBUTES[attribute]}
-    where = LEVELS if levels is None else tuple(level_name(level) for level in _several(levels))
-    words = [*chosen, *([f"block within the {hidden}"] if finer else [])]
+    area = "block" if hide_within is None else level_name(hide_within)
+    finer = LEVELS[: LEVELS.index(area)]
+    attribute_names = [
+        match_option("attribute", attribute, ATTRIBUTES, normalise_name) for attribute in _as_tuple(attributes)
+    ]
+    names_of_attributes = {part for attribute in attribute_names for part in ATTRIBUTES[attribute]}
+    attribute_levels = LEVELS if levels is None else tuple(level_name(level) for level in _as_tuple(levels))
+    words = [*attribute_names, *([f"block within the {area}"] if finer else [])]
     return CensusScenario(
         name,
         " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:]))) or "nothing",
-        _counted_queries(
-            lambda level, query: level in finer or (level in where and bool(parts & query_key(query))), cells
+        _queries_that_change(
+            lambda level, query: (
+                level in finer or (level in attribute_levels and bool(names_of_attributes & query_key(query)))
+            ),
+            cells,
         ),
     )
 
 
 def pl94(cells: Cells = 2) -> CensusScenario:
-    """The whole 2020 redistricting release, persons and housing, if every attribute of a record changes: rho = 2.63.
+    """Scenario of the whole 2020 redistricting release, if every attribute of a record changes: rho = 2.63.
 
-    71 queries: eleven person queries and one housing query at six levels, except the national total, which has no
-    budget. A move that empties one housing unit and fills another changes four occupancy cells below the nation and
+    It has 71 queries: eleven person queries and one housing query at six levels, without the national total, which has
+    no budget. A move that empties one housing unit and fills another changes four occupancy cells below the nation and
     none in it: `cells={"OCCUPANCY STATUS": 4, ("US", "OCCUPANCY STATUS"): 0}`, rho = 2.699.
 
     Parameters
     ----------
-    cells : changed cells of a query, 2 for bounded neighbours; as in `custom_scenario`
+    cells : number of changed cells of a query, 2 for bounded neighbours; as in `custom_scenario`
 
     Returns
     -------
@@ -229,29 +235,29 @@ def pl94(cells: Cells = 2) -> CensusScenario:
     >>> pl94().rho, len(pl94().queries)
     (Fraction(263, 100), 71)
     """
-    everything = _counted_queries(lambda level, query: True, cells)
+    everything = _queries_that_change(lambda level, query: True, cells)
     return CensusScenario("PL 94-171", "everything", everything, Fraction("2.63") if cells == 2 else None)
 
 
 def dhc(path: str | PathLike[str], cells: int = 2) -> CensusScenario:
-    """All queries of an allocation file with a positive rho, as one scenario.
+    """Scenario of all queries of an allocation file that have a positive rho.
 
     Parameters
     ----------
     path : CSV file, as in `dhc_allocation`
-    cells : changed cells of every query, whole, >= 1; 2 for bounded neighbours
+    cells : number of changed cells of every query, whole, >= 1; 2 for bounded neighbours
 
     Returns
     -------
-    CensusScenario, its queries named "query 1", "query 2", ... by their line.
+    CensusScenario with queries "query 1", "query 2", ... in the order of the file.
 
     Raises
     ------
     OSError, ValueError : as of `dhc_allocation`; `cells` no whole number >= 1
     """
-    table, changed = dhc_allocation(path), int(check_whole("cells", cells, minimum=1))
+    table, cells_changed = dhc_allocation(path), int(check_whole("cells", cells, minimum=1))
     counted = tuple(
-        CountedQuery(level, f"query {number}", rho, changed)
+        CountedQuery(level, f"query {number}", rho, cells_changed)
         for level, column in zip(table["level"].values.tolist(), table.values.T, strict=True)
         for number, rho in enumerate(column, 1)
         if rho > 0
@@ -259,12 +265,12 @@ def dhc(path: str | PathLike[str], cells: int = 2) -> CensusScenario:
     return CensusScenario("DHC", "everything on one geographic path", counted)
 
 
-def _several(names: str | Iterable[str]) -> tuple[str, ...]:
+def _as_tuple(names: str | Iterable[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _counted_queries(counts: Callable[[str, str], bool], cells: Cells) -> tuple[CountedQuery, ...]:
-    changed = _rows_changed(cells)
+def _queries_that_change(counts: Callable[[str, str], bool], cells: Cells) -> tuple[CountedQuery, ...]:
+    changed = _cells_changed(cells)
     return tuple(
         CountedQuery(level, query, rho, changed(level, query))
         for (level, query), rho in RHO_STAR.items()
@@ -272,12 +278,12 @@ def _counted_queries(counts: Callable[[str, str], bool], cells: Cells) -> tuple[
     )
 
 
-def _rows_changed(cells: Cells) -> Callable[[str, str], int]:
+def _cells_changed(cells: Cells) -> Callable[[str, str], int]:
     if not isinstance(cells, Mapping):
         everywhere = int(check_whole("cells", cells, minimum=1))
         return lambda level, query: everywhere
     given: dict[object, int] = {}
     for key, count in cells.items():
-        whose = query_name(key) if isinstance(key, str) else (level_name(key[0]), query_name(key[1]))
-        given[whose] = int(check_whole(f"cells of {key}", count, minimum=0))
+        changed_query = query_name(key) if isinstance(key, str) else (level_name(key[0]), query_name(key[1]))
+        given[changed_query] = int(check_whole(f"cells of {key}", count, minimum=0))
     return lambda level, query: given.get((level, query), given.get(query, 2))

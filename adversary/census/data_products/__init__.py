@@ -1,4 +1,4 @@
-"""The five 2020 data products as their configurations have them: budgets, noise, thresholds, and what follows."""
+"""The five 2020 Census data products: budgets, noise and thresholds of their configurations, and guarantees."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""The configurations of the five data products: TOML files of this folder, each with its source, file and commit."""
+"""Loading of the five data products from TOML files of this folder, each with its source, file and commit."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
-from adversary.census.allocation import LEVELS, OCCUPANCY, RHO_STAR, option_named
+from adversary.census.allocation import LEVELS, OCCUPANCY, RHO_STAR, match_option
 from adversary.census.data_products.data_product import DataProduct
 from adversary.census.data_products.table_budget import TableBudget
 
-# Configuration by product, in the order of publication.
+# TOML file by product, in the order of publication.
 FILES = {"PL94": "pl94", "DHC": "dhc", "DDHC-A": "ddhc_a", "DDHC-B": "ddhc_b", "S-DHC": "s_dhc"}
 
 _SPELLINGS = {
@@ -25,7 +25,7 @@ _SPELLINGS = {
 
 
 def product(name: str) -> DataProduct:
-    """A data product of the 2020 Census by name.
+    """Data product of the 2020 Census by name.
 
     Parameters
     ----------
@@ -37,12 +37,12 @@ def product(name: str) -> DataProduct:
 
     Raises
     ------
-    ValueError : an unknown name; the message lists those there are
+    ValueError : an unknown name; the message lists the names
 
     >>> product("ddhc a").budget("nation", "detailed").margin().__round__(2)
     3.0
     """
-    return _read(option_named("product", name, FILES, _name_key))
+    return _load(match_option("product", name, FILES, _name_key))
 
 
 def products() -> Mapping[str, DataProduct]:
@@ -51,7 +51,7 @@ def products() -> Mapping[str, DataProduct]:
     >>> [str(one.rho().limit_denominator(10**6)) for one in products().values()][:3]
     ['263/100', '126627/10000', '618/125']
     """
-    return MappingProxyType({name: _read(name) for name in FILES})
+    return MappingProxyType({name: _load(name) for name in FILES})
 
 
 def _name_key(name: object) -> str:
@@ -60,36 +60,36 @@ def _name_key(name: object) -> str:
 
 
 @cache
-def _read(name: str) -> DataProduct:
+def _load(name: str) -> DataProduct:
     text = (files("adversary.census.data_products") / f"{FILES[name]}.toml").read_text(encoding="utf-8")
     data = tomllib.loads(text)
-    stated = data["stated"]
-    tabulated = "table" in data
-    decides = data.get("decided_by")
+    stated_budget = data["stated"]
+    has_tables = "table" in data
+    decider = data.get("decided_by")
     return DataProduct(
         **{key: data[key] for key in ("name", "title", "published", "unit", "neighbours")},
-        rows=tuple(row for table in data["table"] for row in _rows(table, data["levels"]))
-        if tabulated
-        else _redistricting(),
-        levels=tuple(data["levels"]) if tabulated else LEVELS,
+        rows=tuple(row for table in data["table"] for row in _table_budgets(table, data["levels"]))
+        if has_tables
+        else _redistricting_budgets(),
+        levels=tuple(data["levels"]) if has_tables else LEVELS,
         within=MappingProxyType({key: tuple(value) for key, value in data.get("within", {}).items()}),
         siblings=MappingProxyType(data.get("siblings", {})),
-        stated_rho=Fraction(stated["rho"]),
-        stated_neighbours=stated["neighbours"],
-        adds=stated.get("adds", ""),
-        decider=_read(decides) if decides else None,
+        stated_rho=Fraction(stated_budget["rho"]),
+        stated_neighbours=stated_budget["neighbours"],
+        adds=stated_budget.get("adds", ""),
+        decider=_load(decider) if decider else None,
         sources=tuple(data["sources"]),
         notes=tuple(data["notes"]),
     )
 
 
-def _rows(table: dict[str, Any], levels: Sequence[str]) -> list[TableBudget]:
-    """A row for each level with a budget, finest first."""
-    share = Fraction(table["suppression"]) if "suppression" in table else None
-    made = []
+def _table_budgets(table: dict[str, Any], levels: Sequence[str]) -> list[TableBudget]:
+    """`TableBudget` of one table for each level with a budget, finest first."""
+    suppression = Fraction(table["suppression"]) if "suppression" in table else None
+    budgets = []
     for level in levels:
         if rho := Fraction(table["rho"].get(level, 0)):
-            made.append(
+            budgets.append(
                 TableBudget(
                     level,
                     table["name"],
@@ -102,14 +102,14 @@ def _rows(table: dict[str, Any], levels: Sequence[str]) -> list[TableBudget]:
                     decided_by=table.get("decided_by", ""),
                     details=tuple(table.get("details", ())),
                     counts=tuple(table.get("counts", ())),
-                    suppression=share if level in table.get("suppressed", ()) else None,
+                    suppression=suppression if level in table.get("suppressed", ()) else None,
                 )
             )
-    return made
+    return budgets
 
 
-def _redistricting() -> tuple[TableBudget, ...]:
-    """The rows of the redistricting release, from its allocation."""
+def _redistricting_budgets() -> tuple[TableBudget, ...]:
+    """`TableBudget` of every query and level of the redistricting release, from its allocation."""
     return tuple(
         TableBudget(level, query, "housing units" if query == OCCUPANCY else "persons", rho, cells=2)
         for (level, query), rho in RHO_STAR.items()

@@ -1,8 +1,8 @@
-"""A data product of the 2020 Census: the budgets of its configuration, what they sum to, plans and guarantees.
+"""Data product of the 2020 Census: budgets of its configuration, their sum, plans and guarantees.
 
-Configurations are the TOML files of this folder, each with its source, file and commit. A sum is for the neighbours of
-the configuration: a record added or removed (Detailed DHC, S-DHC) or changed (PL94, DHC). A changed record leaves as
-many counts as it enters, so that it costs twice what an added one does.
+Configurations are the TOML files of this folder, each with its source, file and commit. Budgets are for the neighbours
+of the configuration: a record added or removed (Detailed DHC, S-DHC) or changed (PL94, DHC). A changed record leaves as
+many counts as it enters, so it costs twice as much as an added one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from numpy.typing import ArrayLike
 
 from adversary.adversaries.plans import Level, Plan
-from adversary.census.allocation import level_key, option_named, query_key
+from adversary.census.allocation import level_key, match_option, query_key
 from adversary.census.data_products.table_budget import TableBudget
 from adversary.privacy import NEIGHBOURS, PrivacyUnit
 from adversary.privacy.definitions import ZeroConcentratedDP
@@ -36,16 +36,15 @@ class DataProduct:
     Parameters
     ----------
     name, title, published : short name, full name, day of publication
-    unit : whose data the budgets protect: "record" (of a person, or of a housing unit), "person", "household"
-    neighbours : for which the budgets of the configuration are: "unbounded" (a unit is added or removed) or "bounded"
-        (it is changed)
+    unit : privacy unit of the budgets: "record" (of a person, or of a housing unit), "person", "household"
+    neighbours : neighbouring relation of the budgets: "unbounded" (a unit is added or removed) or "bounded" (changed)
     rows : a `TableBudget` for each table and level with a budget
     levels : geographic levels, finest first
-    within : by level, the levels that contain it; all after it unless given
-    siblings : by level, the number of other units of the same parent, where it is the same everywhere
-    stated_rho, stated_neighbours : as the Bureau states the budget, and for which neighbours
+    within : by level, the levels that contain it; default all later ones
+    siblings : by level, the number of other units of the same parent, if it is the same everywhere
+    stated_rho, stated_neighbours : budget as the Bureau states it, and its neighbouring relation
     adds : product whose budget the stated one includes, or ""
-    decider : product whose noisy totals decide the form of tables that name one of its tables
+    decider : product whose noisy totals decide the form of the tables with a `decided_by`
     sources, notes : sentences
 
     >>> from adversary.census import product
@@ -77,28 +76,27 @@ class DataProduct:
 
     @property
     def counted(self) -> tuple[TableBudget, ...]:
-        """The rows that add up: without those that spend the budget of another table for other groups."""
+        """Rows that add up to the budget: without those that spend the budget of another table, for other groups."""
         return tuple(row for row in self.rows if not row.part_of)
 
     @cached_property
     def budgets(self) -> pd.DataFrame:
-        """Budgets and noise by table and level: a row each, rho of what spends another table's budget included.
+        """Budgets and noise, one row per table and level, including rows that spend another table's budget.
 
-        Columns: level, table, universe, rho (and `rho_exact`, a fraction), part_of, sensitivity and cells that the
-        noise is calibrated for, tau, sigma2, margin (95 %), largest_error (95 %, whole), stage_one_rho,
-        stage_one_sigma2, thresholds, suppressed_up_to; NaN or "" where there is none.
+        Columns: level, table, universe, rho (and `rho_exact`, a fraction), part_of, sensitivity and cells for which
+        the noise is calibrated, tau, sigma2, margin (95 %), largest_error (95 %, whole), stage_one_rho,
+        stage_one_sigma2, thresholds, suppressed_up_to; NaN or "" if there is none.
         """
         import pandas as pd
 
         return pd.DataFrame([row.record for row in self.rows])
 
     def rho(self, neighbours: str | None = None) -> Fraction:
-        """zCDP of the whole product, in nats, exactly: of one unit in all its levels and tables.
+        """zCDP budget rho of the whole product, in nats, exact: for one unit, over all levels and tables.
 
         Parameters
         ----------
-        neighbours : "unbounded" (a unit is added or removed), "bounded" (it is changed); as in the configuration
-            unless given
+        neighbours : "unbounded" (a unit is added or removed) or "bounded" (changed); default as in the configuration
 
         Raises
         ------
@@ -108,11 +106,11 @@ class DataProduct:
         return total * self._factor(neighbours)
 
     def guarantee(self, neighbours: str | None = None) -> ZeroConcentratedDP:
-        """zCDP of `rho(neighbours)`.
+        """Guarantee: zCDP with `rho(neighbours)`.
 
         Parameters
         ----------
-        neighbours : as of `rho`
+        neighbours : as for `rho`
 
         >>> from adversary.census import product
         >>> round(product("S-DHC").guarantee("bounded").posterior_bounds(0.01, 0.05)[1], 3)
@@ -121,14 +119,14 @@ class DataProduct:
         return ZeroConcentratedDP(float(self.rho(neighbours)))
 
     def loss(self, neighbours: str | None = None) -> PrivacyLoss:
-        """Privacy loss of one unit, all noisy counts composed: of a unit that changes counts by one.
+        """Privacy loss of one unit that changes counts by one, composed over all noisy counts.
 
-        Of adaptive tables, both stages; groups that have a total and no stage one have the same rho, and the same loss
-        to 14 digits.
+        Adaptive tables enter with both stages; groups with a total and no stage one have the same rho, and the same
+        loss to 14 digits.
 
         Parameters
         ----------
-        neighbours : as of `rho`
+        neighbours : as for `rho`
 
         Raises
         ------
@@ -150,7 +148,7 @@ class DataProduct:
         )
 
     def _factor(self, neighbours: str | None) -> Fraction:
-        """Cost for these neighbours over that of the configuration: a changed unit moves twice as many counts."""
+        """Cost for these neighbours relative to the configuration: a changed unit changes twice as many counts."""
         if neighbours not in (None, *NEIGHBOURS):
             raise ValueError(f"neighbours must be one of {', '.join(NEIGHBOURS)}, got {neighbours!r}")
         if neighbours in (None, self.neighbours):
@@ -158,20 +156,20 @@ class DataProduct:
         return Fraction(2) if neighbours == "bounded" else Fraction(1, 2)
 
     def level_name(self, level: str) -> str:
-        """Name of a level as in `levels`, from another spelling ("US", "CBG"); ValueError lists those there are."""
-        return option_named(f"level of {self.name}", level, self.levels, level_key)
+        """Name of a level as in `levels`, from another spelling ("US", "CBG"); ValueError lists the levels."""
+        return match_option(f"level of {self.name}", level, self.levels, level_key)
 
     def table_name(self, table: str) -> str:
-        """Name of a table as in `tables`, upper or lower case, crossed attributes in any order; ValueError lists them.
+        """Name of a table as in `tables`, from another spelling; ValueError lists the tables.
 
         Parameters
         ----------
-        table : name
+        table : name in upper or lower case, crossed attributes in any order
         """
-        return option_named(f"table of {self.name}", table, self.tables, query_key)
+        return match_option(f"table of {self.name}", table, self.tables, query_key)
 
     def budget(self, level: str, table: str) -> TableBudget:
-        """Budget, noise and rules of one table at one level.
+        """`TableBudget` of one table at one level.
 
         Parameters
         ----------
@@ -181,21 +179,23 @@ class DataProduct:
         ------
         ValueError : an unknown name, or a table without a budget at this level
         """
-        where, what = self.level_name(level), self.table_name(table)
+        level_wanted, table_wanted = self.level_name(level), self.table_name(table)
         for row in self.rows:
-            if (row.level, row.table) == (where, what):
+            if (row.level, row.table) == (level_wanted, table_wanted):
                 return row
-        those = ", ".join(row.level for row in self.rows if row.table == what)
-        raise ValueError(f"table {what!r} of {self.name} must be at one of {those}, got {where!r}: no budget there")
+        budgeted = ", ".join(row.level for row in self.rows if row.table == table_wanted)
+        raise ValueError(
+            f"table {table_wanted!r} of {self.name} must be at one of {budgeted}, got {level_wanted!r}: no budget there"
+        )
 
     def table_probabilities(self, level: str, table: str, count: ArrayLike) -> xr.DataArray:
-        """Probability of each form of a group's table, and of none: what stage one and its thresholds decide.
+        """Probability of each form of a group's table, and of none, by stage one and its thresholds.
 
         Parameters
         ----------
-        level, table : as of `budget`
-        count : true number of people in the group, whole, >= 0; or several. For DDHC-B too it is people, whose noisy
-            total in DDHC-A decides
+        level, table : as for `budget`
+        count : true number of people in the group, whole, >= 0; or several. People for DDHC-B too, as their noisy total
+            in DDHC-A decides
 
         Returns
         -------
@@ -206,41 +206,45 @@ class DataProduct:
         [0.0, 0.04, 0.96, 0.0, 0.0]
         """
         row = self.budget(level, table)
-        other = self.decider
-        decider = other.budget(row.level, row.decided_by) if other is not None and row.decided_by else None
+        deciding_product = self.decider
+        decider = (
+            deciding_product.budget(row.level, row.decided_by)
+            if deciding_product is not None and row.decided_by
+            else None
+        )
         return row.probabilities(count, decider)
 
     def privacy_unit(self, table: str, unit: str | None = None, neighbours: str | None = None) -> PrivacyUnit:
-        """Whose data a plan of one table protects: how many of its counts one unit changes, and by how much.
+        """Privacy unit of a plan of one table: how many of its counts one unit changes, and by how much.
 
-        A person of the Detailed DHC changes nine counts by one. A person of S-DHC moves a household of up to tau
-        people from one count to another, and a household that is added or removed changes a count by tau at most.
+        In the Detailed DHC, a person changes nine counts by one. In S-DHC, a person moves a household of up to tau
+        people from one count to another, and a household that is added or removed changes a count by at most tau.
 
         Parameters
         ----------
         table : name
-        unit : "household" of S-DHC; as the product has it unless given
-        neighbours : as of `rho`
+        unit : "household" for S-DHC; default the unit of the product
+        neighbours : as for `rho`
 
         Raises
         ------
         ValueError : an unknown table, another unit, or a changed unit of S-DHC
         """
-        what = self.table_name(table)
-        row = next(one for one in self.rows if one.table == what)
-        joined = row.sensitivity > 1
-        units = (self.unit, "household") if joined else (self.unit,)
-        who = option_named(f"unit of {self.name}", unit or self.unit, units, str)
+        table_wanted = self.table_name(table)
+        row = next(one for one in self.rows if one.table == table_wanted)
+        is_household = row.sensitivity > 1
+        units = (self.unit, "household") if is_household else (self.unit,)
+        unit_name = match_option(f"unit of {self.name}", unit or self.unit, units, str)
         self._factor(neighbours)
-        related = neighbours or self.neighbours
-        if joined and related == "bounded":
+        neighbours_used = neighbours or self.neighbours
+        if is_household and neighbours_used == "bounded":
             raise ValueError(
                 f"neighbours of a plan of {self.name} must be unbounded, got 'bounded': a changed person can change "
                 "two households alike; take guarantee('bounded')"
             )
-        if joined:
-            return PrivacyUnit(who, row.tau or 1, 1 if who == "household" else 2, related)
-        return PrivacyUnit(who, 1, row.cells // (2 if self.neighbours == "bounded" else 1), related)
+        if is_household:
+            return PrivacyUnit(unit_name, row.tau or 1, 1 if unit_name == "household" else 2, neighbours_used)
+        return PrivacyUnit(unit_name, 1, row.cells // (2 if self.neighbours == "bounded" else 1), neighbours_used)
 
     def plan(
         self,
@@ -252,21 +256,21 @@ class DataProduct:
         unit: str | None = None,
         neighbours: str | None = None,
     ) -> Plan:
-        """The plan of one count of one unit: a cell of a table in one place, or in several that contain one another.
+        """Plan of one count: a cell of a table in one geographic unit, or in several units that contain one another.
 
         Parameters
         ----------
-        levels : one or several, in any order
+        levels : one level or several, in any order
         table : name
-        siblings : by level, the number of other units of the same parent; required below the highest but where it is
-            the same everywhere (50 states beside a state)
-        stage_one : the noisy count that chooses the form of the table is published too, as a level "tract, stage one"
-            of the same people: an upper bound on what the choice reveals
-        unit, neighbours : as of `privacy_unit`
+        siblings : by level, the number of other units of the same parent; required for every level below the highest,
+            except where it is the same everywhere (50 states beside a state)
+        stage_one : include the noisy count that chooses the form of the table, as a level "tract, stage one" of the
+            same people: an upper bound on what the choice reveals
+        unit, neighbours : as for `privacy_unit`
 
         Returns
         -------
-        Plan, its privacy unit that of `privacy_unit`. Exact numbers beside the noise are not in it.
+        Plan with the privacy unit of `privacy_unit`. It does not include numbers published without noise.
 
         Raises
         ------
@@ -288,13 +292,15 @@ class DataProduct:
                 f"siblings must be of a level below the highest of the plan ({', '.join(names[:-1]) or 'none'}), "
                 f"got {unknown[0]!r}"
             )
-        made = []
+        levels_of_plan = []
         for lower, above in zip(names, [*names[1:], None], strict=True):
             row = self.budget(lower, table)
-            usual = self.siblings.get(lower) if above == "nation" else None
-            beside = None if above is None else given.get(lower, usual)
-            twice = [("", row.noise), (", stage one", row.stage_one_noise)][: 1 + stage_one]
-            noises = [(lower + name, noise) for name, noise in twice if noise is not None]
-            # Of levels of the same people the last has the siblings, and the first the name of truths and beliefs.
-            made += [Level(name, noise, 0) for name, noise in noises[:-1]] + [Level(*noises[-1], beside)]
-        return Plan(made, privacy_unit=self.privacy_unit(table, unit, neighbours))
+            default = self.siblings.get(lower) if above == "nation" else None
+            sibling_count = None if above is None else given.get(lower, default)
+            stages = [("", row.noise), (", stage one", row.stage_one_noise)][: 1 + stage_one]
+            noises = [(lower + name, noise) for name, noise in stages if noise is not None]
+            # Among levels of the same people the last one has the siblings; truths and beliefs use the first one's name.
+            levels_of_plan += [Level(name, noise, 0) for name, noise in noises[:-1]] + [
+                Level(*noises[-1], sibling_count)
+            ]
+        return Plan(levels_of_plan, privacy_unit=self.privacy_unit(table, unit, neighbours))

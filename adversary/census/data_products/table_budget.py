@@ -1,8 +1,8 @@
-"""Budget and noise of one published table at one geographic level, and which of its forms is published.
+"""Budget and noise of one published table at one geographic level, and the choice of its form.
 
 The Detailed DHC products choose the form of a group's table by a noisy count: thresholds decide between a total and
-tables of more and more cells, and a small total may be left out. These are functions of noisy numbers, so that their
-probabilities follow from the noise, and their privacy loss is that of the noisy numbers.
+tables of more and more cells, and a small total may be suppressed. The choice is a function of noisy numbers: the noise
+determines its probabilities, and its privacy loss is that of the noisy numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from adversary.adversaries.postprocessing import clamped
 from adversary.privacy.losses import PrivacyLoss, compose_losses
 from adversary.privacy.mechanisms import DiscreteGaussian, Mechanism
 
-# Of the Bureau's margins of error for the detailed products.
+# Coverage of the Bureau's margins of error for the detailed products.
 COVERAGE = 0.95
 
 NOTHING = "not published"
@@ -38,14 +38,14 @@ class TableBudget:
     ----------
     level, table : names; `universe` is what the table counts
     rho : zCDP of the table at this level, as in the configuration, in nats
-    sensitivity, cells : change for which the noise is calibrated: `cells` counts by `sensitivity` each, so that
+    sensitivity, cells : change for which the noise is calibrated: `cells` counts by `sensitivity` each, so
         sigma^2 = cells sensitivity^2 / (2 rho)
-    tau : most people of one household that count, where households are truncated
+    tau : largest number of people counted per household, if households are truncated; else None
     part_of : table whose budget this one spends, for other groups of people; such a row adds nothing to a sum
-    stage_one : share of rho spent on the noisy count that chooses the form of the table; 0 where nothing is chosen
-    thresholds : least noisy counts for the second, third, ... form, ascending
-    details, counts : by form, what it shows and its number of noisy counts, the first form being one total
-    suppression : probability with which the total of a group of nobody is left out; None where all are published
+    stage_one : share of rho spent on the noisy count that chooses the form of the table; 0 without a choice
+    thresholds : smallest noisy counts for the second, third, ... form, increasing
+    details, counts : by form, its contents and its number of noisy counts; the first form is a single total
+    suppression : probability that the total of an empty group is suppressed; None if all totals are published
     decided_by : table of another product whose noisy total is compared with the thresholds, or ""
 
     >>> from adversary.census import product
@@ -76,7 +76,7 @@ class TableBudget:
 
     @cached_property
     def stage_one_noise(self) -> DiscreteGaussian | None:
-        """Noise of the count that chooses the form; None where nothing is chosen, or another table decides."""
+        """Noise of the count that chooses the form; None without a choice, or if another table decides."""
         return self._noise_of(self.rho * self.stage_one) if self.stage_one else None
 
     def _noise_of(self, rho: Fraction) -> DiscreteGaussian:
@@ -84,15 +84,15 @@ class TableBudget:
 
     @cached_property
     def loss(self) -> PrivacyLoss:
-        """Loss of one count alone, stage one with it: of a unit that changes it by one, or by tau.
+        """Privacy loss of one count with its stage one, for a unit that changes it by one, or by tau.
 
-        An adversary who uses this count and nothing else learns no more; other groups, tables and levels add to it.
+        It covers an adversary who uses only this count; other groups, tables and levels add to it.
         """
         noises = [noise for noise in (self.stage_one_noise, self.noise) if noise is not None]
         return compose_losses([noise.privacy_loss(self.tau or 1, 1) for noise in noises])
 
     def margin(self, coverage: float = COVERAGE, counts: int = 1) -> float:
-        """Margin of error of a sum of published counts: the quantile of the normal law of their variance.
+        """Margin of error of a sum of published counts, a quantile of the normal distribution with their variance.
 
         Parameters
         ----------
@@ -104,28 +104,28 @@ class TableBudget:
         Half the width of the interval, in people or households.
         """
         return float(
-            ndtri(0.5 + 0.5 * _inner(coverage))
+            ndtri(0.5 + 0.5 * _open_probability(coverage))
             * np.sqrt(check_whole("counts", counts, minimum=1) * float(self.noise.sigma2 or 0))
         )
 
     def largest_error(self, coverage: float = COVERAGE) -> int:
-        """Least whole number that the error of one count exceeds with probability 1 - coverage at most.
+        """Smallest whole number that the error of one count exceeds with probability at most 1 - coverage.
 
         Parameters
         ----------
         coverage : in (0, 1)
         """
         # Symmetric noise: |error| > m has twice the probability of error > m.
-        return _first(self.noise, 0.5 * (1.0 - _inner(coverage)))
+        return _smallest_quantile(self.noise, 0.5 * (1.0 - _open_probability(coverage)))
 
     @cached_property
     def suppressed_up_to(self) -> int | None:
-        """Largest noisy total that is left out; None where all are published."""
-        return None if self.suppression is None else _first(self.noise, float(1 - self.suppression))
+        """Largest noisy total that is suppressed; None if all totals are published."""
+        return None if self.suppression is None else _smallest_quantile(self.noise, float(1 - self.suppression))
 
     @property
     def record(self) -> dict[str, Any]:
-        """The row of `DataProduct.budgets`."""
+        """Row of `DataProduct.budgets`, by column."""
         first, nan = self.stage_one_noise, float("nan")
         return {
             "level": self.level,
@@ -147,8 +147,8 @@ class TableBudget:
         }
 
     @property
-    def chooses(self) -> bool:
-        """True where the form of the table depends on a noisy count, or a small total is left out."""
+    def has_noisy_form(self) -> bool:
+        """True if the form of the table depends on a noisy count, or small totals are suppressed."""
         return bool(self.thresholds) or self.suppression is not None
 
     def probabilities(self, count: ArrayLike, decider: TableBudget | None = None) -> xr.DataArray:
@@ -157,7 +157,7 @@ class TableBudget:
         Parameters
         ----------
         count : true number of people in the group, whole, >= 0; or several
-        decider : table whose noisy total decides, where `decided_by` names one
+        decider : table whose noisy total decides, if there is a `decided_by`
 
         Returns
         -------
@@ -165,41 +165,55 @@ class TableBudget:
 
         Raises
         ------
-        ValueError : a negative count, or no decider where one is named
+        ValueError : a negative count, or a missing decider
         """
         true = check_whole("count", count, minimum=0)
         if self.decided_by and decider is None:
             raise ValueError(f"decider must be given: {self.decided_by!r} of another product decides {self.table!r}")
-        values = self._chosen_elsewhere(decider, true) if self.decided_by and decider else self._chosen_here(true)
+        values = (
+            self._forms_by_other_table(decider, true) if self.decided_by and decider else self._forms_by_stage_one(true)
+        )
         labels = [NOTHING, *(self.details or ("total",))]
         dims: Mapping[str, ArrayLike] = {"count": true} if true.ndim else {}
         return xr.DataArray(
             np.moveaxis(values, 0, -1), {**dims, "published": labels}, (*dims, "published"), name="probability"
         )
 
-    def _chosen_here(self, true: Integers) -> Floats:
-        """Forms by stage one; of groups below all thresholds, those whose second noisy total is small are left out."""
-        forms = _between(self.stage_one_noise, self.thresholds, true)
-        hidden = forms[0] * self.hidden(true)
-        return np.stack([hidden, forms[0] - hidden, *forms[1:]])
+    def _forms_by_stage_one(self, true: Integers) -> Floats:
+        """(form, ...) probabilities by stage one, suppression first.
 
-    def _chosen_elsewhere(self, decider: TableBudget, true: Integers) -> Floats:
-        """Forms by the published total of another table: one noisy count, or the sum of as many as its form has."""
-        hidden, forms = np.zeros(true.shape), np.zeros((len(self.thresholds) + 1, *true.shape))
-        first = _between(decider.stage_one_noise, decider.thresholds, true)
+        Groups below all thresholds are suppressed if their second noisy total is small.
+        """
+        forms = _interval_probabilities(self.stage_one_noise, self.thresholds, true)
+        suppressed = forms[0] * self.suppression_probability(true)
+        return np.stack([suppressed, forms[0] - suppressed, *forms[1:]])
+
+    def _forms_by_other_table(self, decider: TableBudget, true: Integers) -> Floats:
+        """(form, ...) probabilities by the published total of another table, suppression first.
+
+        That total is one noisy count, or the sum of the noisy counts of the other table's form.
+        """
+        suppressed, forms = np.zeros(true.shape), np.zeros((len(self.thresholds) + 1, *true.shape))
+        first = _interval_probabilities(decider.stage_one_noise, decider.thresholds, true)
         for form, counts in zip(first, decider.counts or (1,), strict=True):
-            # Only a total of one count is left out where it is small; a sum of cells is always published.
-            least = decider.suppressed_up_to if counts == 1 else None
+            # Only a total of one noisy count can be suppressed; a sum of cells is always published.
+            suppressed_up_to = decider.suppressed_up_to if counts == 1 else None
             total = decider.noise.total(counts) if counts > 1 else decider.noise
-            edges = self.thresholds if least is None else tuple(max(t, least + 1) for t in self.thresholds)
-            parts = form * _between(total, edges, true)
-            unseen = np.zeros(true.shape) if least is None else form * decider.hidden(true)
-            parts[0] -= unseen
-            hidden, forms = hidden + unseen, forms + parts
-        return np.stack([hidden, *np.maximum(forms, 0.0)])
+            edges = (
+                self.thresholds
+                if suppressed_up_to is None
+                else tuple(max(t, suppressed_up_to + 1) for t in self.thresholds)
+            )
+            parts = form * _interval_probabilities(total, edges, true)
+            newly_suppressed = (
+                np.zeros(true.shape) if suppressed_up_to is None else form * decider.suppression_probability(true)
+            )
+            parts[0] -= newly_suppressed
+            suppressed, forms = suppressed + newly_suppressed, forms + parts
+        return np.stack([suppressed, *np.maximum(forms, 0.0)])
 
-    def hidden(self, count: ArrayLike) -> Floats:
-        """Probability that the noisy total of a group below all thresholds is left out as too small.
+    def suppression_probability(self, count: ArrayLike) -> Floats:
+        """Probability that the noisy total of a group below all thresholds is suppressed as too small.
 
         Parameters
         ----------
@@ -210,14 +224,14 @@ class TableBudget:
         return np.zeros(true.shape) if least is None else as_array(self.noise.cdf(np.full(true.shape, least), true))
 
     def threshold(self, form: int = 1) -> Mechanism:
-        """Mechanism that reveals only whether a group has this form of the table or a more detailed one, by its count.
+        """Mechanism that reveals only whether a group's table has this form or a more detailed one.
 
-        The release is stage one's noisy count, clamped: the threshold if the group has the form, one less if not.
+        Its release is the noisy count of stage one, clamped: the threshold if the group has the form, one less if not.
         Several forms, or the noisy count itself, reveal more; `DataProduct.plan(stage_one=True)` has the latter.
 
         Parameters
         ----------
-        form : place in `details`, from 1 on
+        form : index in `details`, >= 1
 
         Raises
         ------
@@ -232,21 +246,21 @@ class TableBudget:
         return clamped(self.stage_one_noise, least - 1, least)
 
 
-def _inner(probability: float) -> float:
+def _open_probability(probability: float) -> float:
     p = float(check_probability("probability", probability))
     if not 0.0 < p < 1.0:
         raise ValueError(f"probability must be above 0 and below 1, got {p}")
     return p
 
 
-def _first(noise: Mechanism, above: float) -> int:
-    """Least whole number that the noise exceeds with at most this probability."""
+def _smallest_quantile(noise: Mechanism, above: float) -> int:
+    """Smallest whole number that the noise exceeds with at most the probability `above`."""
     values = noise.support(0)
     return int(values[int(np.argmax(as_array(noise.sf(values, 0)) <= above))])
 
 
-def _between(noise: Mechanism | None, thresholds: Sequence[int], true: Integers) -> Floats:
-    """Probabilities that a noisy count lies below all thresholds, between two, and from the last on: (form, ...)."""
+def _interval_probabilities(noise: Mechanism | None, thresholds: Sequence[int], true: Integers) -> Floats:
+    """(form, ...) probabilities that a noisy count lies below all thresholds, between two, or at least at the last."""
     reached = [np.ones(true.shape)]
     reached += [as_array(noise.sf(np.full(true.shape, t - 1), true)) for t in thresholds] if noise is not None else []
     return np.stack([a - b for a, b in zip(reached, [*reached[1:], np.zeros(true.shape)], strict=True)])

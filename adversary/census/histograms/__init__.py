@@ -1,4 +1,4 @@
-"""Sampler over the histograms of one unit, given noisy answers to many queries."""
+"""MCMC sampler of the histograms of a small tree of units, given noisy answers to many queries."""
 
 import lazy_loader
 

@@ -79,7 +79,7 @@ def solve(product: DataProduct, priors: Sequence[float] = PRIORS, failure: float
         "levels": _levels(product),
         "tables": _tables(product, priors, failure),
     }
-    if any(row.chooses for row in product.rows):
+    if any(row.has_noisy_form for row in product.rows):
         made["forms"] = _forms(product)
     tree = xr.DataTree.from_dict(made)
     tree.attrs.update(
@@ -168,7 +168,7 @@ def _tables(product: DataProduct, priors: Sequence[float], failure: float) -> xr
 def _forms(product: DataProduct) -> xr.Dataset:
     """For every form of an adaptive table, the noisy count it takes and the sizes of groups that have it by chance."""
     table: dict[str, list[Any]] = {name: [] for name in ("table", "levels", "form", "noisy_count", "count")}
-    chosen = [row for row in product.rows if row.chooses]
+    chosen = [row for row in product.rows if row.has_noisy_form]
     for row, levels in _grouped(chosen, "rho", "thresholds", "suppression").items():
         shown = (() if (least := _least_shown(product, row)) is None else (least + 1,)) + row.thresholds
         forms = row.details[len(row.details) - len(shown) :]

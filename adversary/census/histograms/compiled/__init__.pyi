@@ -1,2 +1,2 @@
 from .line_gibbs import LineProblem as LineProblem
-from .line_gibbs import sample as sample
+from .line_gibbs import sample_chain as sample_chain
