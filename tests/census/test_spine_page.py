@@ -87,7 +87,7 @@ def test_blocks_where_the_adversary_is_mistaken_are_listed_apart() -> None:
     assert 10 < mistaken.sum() <= 60
     assert (wrong["status"][tree.leaves] == "mistaken").sum() == mistaken.sum()
     document = made(wrong, mistaken=1e-3)
-    assert f"In {mistaken.sum()} blocks the release contradicts what the adversary is said to know" in words(document)
+    assert f"In {mistaken.sum()} blocks the release contradicts the count that the adversary knows" in words(document)
     answer = as_json(document.data)
     codes = set(tree.names[tree.leaves][mistaken])
     assert set(commands.numbers(answer, "geocode", group="mistaken")) <= codes
@@ -158,7 +158,7 @@ def test_blocks_that_no_noise_protects_are_risks_and_not_under_the_guarantee() -
     assert f"in half of them by less than {ends[2]}. No noise protects 2 blocks more; in 1 of them one more" in text
     assert commands.number(as_json(document.data), "ratio", group="risk", quantile=0.5) == np.median(ratio)
     assert commands.number(as_json(document.data), "surely_there", group="cells") == 1
-    assert "No noise protects 2 blocks: counts that are published exactly settle" in text
+    assert "No noise protects 2 blocks: exact counts determine" in text
 
 
 def test_where_exact_counts_settle_all_blocks_no_range_is_given() -> None:
@@ -166,7 +166,7 @@ def test_where_exact_counts_settle_all_blocks_no_range_is_given() -> None:
     status, ratio = every["status"].copy(), every["ratio"].copy()
     status[leaves], ratio[leaves] = "certain", 0.0
     document = made(every | {"status": status, "ratio": ratio})
-    assert document.summary.verdict == "Exact counts settle what is asked in all 60 blocks with an answer."
+    assert document.summary.verdict == "Exact counts determine the result in all 60 blocks with an answer."
     assert document.card is not None
     assert (document.summary.status, len(document.card.numbers)) == ("", 1)
 

@@ -297,7 +297,7 @@ def test_the_commands_say_what_is_wrong_in_a_line(tmp_path: Path) -> None:
 def test_nothing_is_overwritten_unless_told(tmp_path: Path) -> None:
     recipe = nmf.Recipe(20, 1, queries=("TOTAL",))
     made = nmf.synthesise(tmp_path / "made", recipe)
-    with pytest.raises(FileExistsError, match="it is not overwritten unless told so"):
+    with pytest.raises(FileExistsError, match="is not overwritten unless `overwrite` is set"):
         nmf.synthesise(made, recipe)
     nmf.synthesise(made, recipe, overwrite=True)
     assert [one.name for one in tmp_path.iterdir()] == ["made"]
@@ -343,7 +343,7 @@ def test_a_directory_that_was_being_replaced_gets_its_name_back(tmp_path: Path) 
     made = nmf.synthesise(tmp_path / "made", recipe)
     before = contents(made)
     made.rename(tmp_path / ".made.abcd1234.old")
-    with pytest.raises(FileExistsError, match="it is not overwritten unless told so"):
+    with pytest.raises(FileExistsError, match="is not overwritten unless `overwrite` is set"):
         nmf.synthesise(made, recipe)
     assert contents(made) == before
 

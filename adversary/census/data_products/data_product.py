@@ -299,7 +299,7 @@ class DataProduct:
             sibling_count = None if above is None else given.get(lower, default)
             stages = [("", row.noise), (", stage one", row.stage_one_noise)][: 1 + stage_one]
             noises = [(lower + name, noise) for name, noise in stages if noise is not None]
-            # Among levels of the same people the last one has the siblings; truths and beliefs use the first one's name.
+            # Among levels of the same people the last has the siblings; truths and beliefs use the first one's name.
             levels_of_plan += [Level(name, noise, 0) for name, noise in noises[:-1]] + [
                 Level(*noises[-1], sibling_count)
             ]

@@ -210,7 +210,7 @@ def _refuse_existing(directory: Path, overwrite: bool) -> None:
     if not directory.is_dir():
         raise FileExistsError(f"{directory}: there is a file of this name")
     if not overwrite:
-        raise FileExistsError(f"{directory}: there is one already, and it is not overwritten unless told so")
+        raise FileExistsError(f"{directory}: it exists already, and is not overwritten unless `overwrite` is set")
     foreign = [one.name for one in directory.iterdir() if not _is_part_of_file(one)]
     if foreign:
         raise FileExistsError(f"{directory}: not overwritten, {foreign[0]} does not belong to a Noisy Measurement File")

@@ -1,4 +1,4 @@
-"""`adversary census`: the concerns of 2020, its five data products, and allocation files."""
+"""`adversary census`: scenarios of the 2020 Census, its five data products, and allocation files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from adversary.report.commands import options
 from adversary.report.kit import Answer
 
 PRIORS, LEVELS = [*bounds_answer.PRIORS], [*bounds_answer.LEVELS]
-"""Where nothing is asked for."""
+"""Default priors and false alarm rates."""
 
 census_command = typer.Typer(no_args_is_help=True)
 
@@ -79,10 +79,10 @@ def product_command(
     failure: options.Failure = DEFAULT_FAILURE,
 ) -> Answer:
     """One data product of 2020: budgets and margins of error by table, which tables exist, and what it allows."""
-    made = product(name)
-    return Answer(product_answer.solve(made, prior, failure), partial(product_answer.document, made))
+    data_product = product(name)
+    return Answer(product_answer.solve(data_product, prior, failure), partial(product_answer.document, data_product))
 
 
-def _answer(made: CensusScenario, prior: list[float], level: list[float], failure: float) -> Answer:
-    """A concern priced and composed."""
-    return Answer(census_answer.solve(made, prior, level, failure), partial(census_answer.document, made))
+def _answer(concern: CensusScenario, prior: list[float], level: list[float], failure: float) -> Answer:
+    """Answer about one scenario, with its document."""
+    return Answer(census_answer.solve(concern, prior, level, failure), partial(census_answer.document, concern))

@@ -1,4 +1,4 @@
-"""`adversary nmf`: Noisy Measurement Files made up for trying things out, and what is in one."""
+"""`adversary nmf`: generate synthetic Noisy Measurement Files, and check the contents of a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from adversary.census.nmf.synthetic import AXES, SHAPE, Recipe, synthesise
 from adversary.report.commands.options import SEED, Directory, Product, answering, ended_as_interrupted, extras
 from adversary.report.kit import Answer, Document, Section, Summary, attempt, guarded_document, tabulate
 
-# Problems on the screen and the page; JSON has them all.
+# Largest number of problems on the screen and the page; JSON has them all.
 SHOWN = 20
 
 nmf_command = typer.Typer(no_args_is_help=True)
@@ -49,20 +49,20 @@ def synth_command(
     """A synthetic population, with noise as in the redistricting release of 2020; nobody in it exists."""
     _need_arrow()
     recipe = Recipe(blocks, counties, seed, _shape(shape), tuple(query or ()), areas)
-    began = time.perf_counter()
+    start = time.perf_counter()
     with ended_as_interrupted():
-        made = synthesise(directory, recipe, overwrite=overwrite, progress=True)
-    seconds = time.perf_counter() - began
-    size = sum(file.stat().st_size for file in made.rglob("*") if file.is_file())
+        path = synthesise(directory, recipe, overwrite=overwrite, progress=True)
+    seconds = time.perf_counter() - start
+    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     numbers = {
         "blocks": recipe.blocks, "counties": recipe.county_number, "seed": recipe.seed, "areas": recipe.area_number,
         "bytes": size, "seconds": round(seconds, 3), "shape": ("axis", list(recipe.shape)),
         "queries": ("query", [one.file_name for one in recipe.measured_queries]),
     }  # fmt: skip
     tree = xr.DataTree.from_dict({"file": xr.Dataset(numbers, {"axis": list(AXES)})})
-    tree.attrs = {"directory": str(made), "synthetic": 1}
+    tree.attrs = {"directory": str(path), "synthetic": 1}
     verdict = (
-        f"{made}: {recipe.blocks:,} synthetic blocks in {recipe.county_number} counties, "
+        f"{path}: {recipe.blocks:,} synthetic blocks in {recipe.county_number} counties, "
         f"{len(recipe.measured_queries)} queries, {size / 2**20:,.1f} MiB in {seconds:.1f} s."
     )
     note = "Nobody in it exists. README.md says how it was made; truth.parquet has the counts."
@@ -82,7 +82,7 @@ def check_command(
 
 
 def _need_arrow() -> None:
-    """Without pyarrow, the same line that any other error in what is given gets."""
+    """Exit with a one-line error if pyarrow is missing."""
     with extras():
         arrow()
 
@@ -95,7 +95,7 @@ def _shape(text: str) -> tuple[int, ...]:
 
 
 def _contents(listing: dict[str, Any]) -> Answer:
-    """Answer with what `nmf.check.contents` lists."""
+    """Answer from the listing of `nmf.check.contents`; exit code 1 if there are problems."""
     rows = [(level["level"], query) for level in listing["levels"] for query in level["queries"]]
     ends = np.array([query["variance"] or (np.nan, np.nan) for _, query in rows]).reshape(-1, 2)
     columns = {
@@ -127,7 +127,7 @@ def _contents(listing: dict[str, Any]) -> Answer:
 
 @guarded_document
 def _document(tree: xr.DataTree) -> Document:
-    """Problems first, then levels and queries."""
+    """Document with problems first, then levels and queries."""
     groups = {name: node.to_dataset() for name, node in tree.children.items()}
     problems = [str(one) for one in groups["problems"]["problem"].values]
     heads = {
@@ -135,7 +135,7 @@ def _document(tree: xr.DataTree) -> Document:
         "shape": "shape", "units": ("units", "count"), "measured": ("measured", "count"),
         "least_variance": ("variance, from", "number"), "largest_variance": ("to", "number"),
     }  # fmt: skip
-    wrong = [*problems[:SHOWN], *[f"and {len(problems) - SHOWN} more"] * (len(problems) > SHOWN)]
+    problems_shown = [*problems[:SHOWN], *[f"and {len(problems) - SHOWN} more"] * (len(problems) > SHOWN)]
     levels = {"level": "level", "units": ("units", "count")}
     size = f"{tree.attrs['bytes'] / 2**20:,.1f} MiB in {tree.attrs['files']:,} files."
     extract = f"An extract, without {tree.attrs['absent']}." if tree.attrs["absent"] else ""
@@ -143,7 +143,7 @@ def _document(tree: xr.DataTree) -> Document:
         tree,
         lead=[size, *[extract] * bool(extract)],
         sections=[
-            *[Section("What is missing or malformed", paragraphs=wrong)] * bool(problems),
+            *[Section("What is missing or malformed", paragraphs=problems_shown)] * bool(problems),
             attempt("Levels", lambda: Section("Levels", tables=[tabulate(groups["levels"], levels, name="levels")])),
             attempt(
                 "Queries",

@@ -1,7 +1,7 @@
-"""What a data product of the 2020 Census allows: its budgets, its margins, which of its tables exist, and beliefs.
+"""Answer about a data product of the 2020 Census: budgets, margins of error, adaptive tables, bounds on beliefs.
 
-Beliefs are bounded for a unit that is added or removed and for one that is changed, by the zCDP of the configuration,
-by the exact composition of its noise where one unit changes counts by one, and as the product's budget is stated.
+Beliefs are bounded for a unit that is added or removed and for one that is changed: by the zCDP of the configuration,
+by the exact composition of its noise if one unit changes counts by one, and by the budget as stated.
 """
 
 from __future__ import annotations
@@ -33,29 +33,35 @@ from adversary.report.kit import Card, Document, Figure, Section, Summary, attem
 
 PRIORS = bounds_answer.PRIORS
 
-# Probabilities of a table at which the size of its group is shown.
+# Probabilities of a form of a table for which the size of the group is shown.
 CHANCES = (0.05, 0.5, 0.95)
 
 RELATIONS = {"unbounded": "added or removed", "bounded": "changed"}
 EXACT = ", noise composed"
 STATED = ", as stated"
 LONG = 50
-"""Rows of budgets that a screen shows."""
+"""Largest number of rows of budgets on the screen."""
 
 
 def solve_every(priors: Sequence[float] = PRIORS, failure: float = DEFAULT_FAILURE) -> xr.DataTree:
-    """The five products side by side: group `products`, over "product" and "prior"."""
+    """Answer about the five products: group `products`, over "product" and "prior".
+
+    priors : prior probabilities of the adversary
+    failure : failure probability of the bounds, over releases
+    """
     check_probability("prior", priors)
     check_probability("failure", failure)
-    every = products()
-    rho = {name: [float(one.rho(which)) for one in every.values()] for name, which in _RHO.items()}
-    rho["rho_stated"] = [float(one.stated_rho) for one in every.values()]
-    posterior = [bounds_answer.largest_posteriors(one.guarantee("bounded"), priors, failure) for one in every.values()]
-    words = {"title": [one.title for one in every.values()], "unit": [one.unit for one in every.values()]}
+    by_name = products()
+    rho = {name: [float(one.rho(which)) for one in by_name.values()] for name, which in _RHO.items()}
+    rho["rho_stated"] = [float(one.stated_rho) for one in by_name.values()]
+    posterior = [
+        bounds_answer.largest_posteriors(one.guarantee("bounded"), priors, failure) for one in by_name.values()
+    ]
+    words = {"title": [one.title for one in by_name.values()], "unit": [one.unit for one in by_name.values()]}
     columns: dict[str, Any] = {name: ("product", np.array(values)) for name, values in (words | rho).items()}
     columns["posterior"] = (("product", "prior"), np.array(posterior), {"direction": "upper"})
-    made = xr.Dataset(columns, {"product": list(every), "prior": as_array(priors)}, {"failure": float(failure)})
-    tree = xr.DataTree.from_dict({"products": made})
+    rows = xr.Dataset(columns, {"product": list(by_name), "prior": as_array(priors)}, {"failure": float(failure)})
+    tree = xr.DataTree.from_dict({"products": rows})
     tree.attrs["failure"] = float(failure)
     return Summary("Data products of the 2020 Census", ("products",)).on(tree)
 
@@ -64,57 +70,57 @@ _RHO = {"rho_added": "unbounded", "rho_changed": "bounded"}
 
 
 def solve(product: DataProduct, priors: Sequence[float] = PRIORS, failure: float = DEFAULT_FAILURE) -> xr.DataTree:
-    """Answer about a product: groups `beliefs` (guarantee, prior), `levels`, `tables` and, of adaptive tables, `forms`.
+    """Answer about a product: groups `beliefs` (guarantee, prior), `levels`, `tables` and, if adaptive, `forms`.
 
     Parameters
     ----------
-    product : of `adversary.census.product`
-    priors : probabilities of the adversary's belief before
-    failure : probability with which a bound may fail
+    product : from `adversary.census.product`
+    priors : prior probabilities of the adversary
+    failure : failure probability of the bounds, over releases
     """
     check_probability("prior", priors)
     check_probability("failure", failure)
-    made = {
+    groups = {
         "beliefs": _beliefs(product, priors, failure),
         "levels": _levels(product),
         "tables": _tables(product, priors, failure),
     }
     if any(row.has_noisy_form for row in product.rows):
-        made["forms"] = _forms(product)
-    tree = xr.DataTree.from_dict(made)
+        groups["forms"] = _forms(product)
+    tree = xr.DataTree.from_dict(groups)
     tree.attrs.update(
         product=product.name, unit=product.unit, rho=str(product.rho()), neighbours=product.neighbours,
         rho_stated=str(product.stated_rho), failure=float(failure), sources="; ".join(product.sources),
     )  # fmt: skip
-    return Summary(f"{product.name}: {product.title}", tuple(made), _verdict(product, made["beliefs"])).on(tree)
+    return Summary(f"{product.name}: {product.title}", tuple(groups), _verdict(product, groups["beliefs"])).on(tree)
 
 
 def _guarantees(product: DataProduct) -> dict[str, Guarantee]:
-    """By name: zCDP for both neighbours, the composed noise where it is known, and zCDP as stated."""
-    made: dict[str, Guarantee] = {}
+    """Guarantees by name: zCDP for both neighbours, the composed noise where possible, and zCDP as stated."""
+    guarantees: dict[str, Guarantee] = {}
     composed = all(row.sensitivity == 1 for row in product.rows)
     for neighbours, words in RELATIONS.items():
-        made[words] = product.guarantee(neighbours)
+        guarantees[words] = product.guarantee(neighbours)
         if composed:
-            made[words + EXACT] = product.loss(neighbours)
-    made[RELATIONS[product.stated_neighbours] + STATED] = ZeroConcentratedDP(float(product.stated_rho))
-    return made
+            guarantees[words + EXACT] = product.loss(neighbours)
+    guarantees[RELATIONS[product.stated_neighbours] + STATED] = ZeroConcentratedDP(float(product.stated_rho))
+    return guarantees
 
 
 def _beliefs(product: DataProduct, priors: Sequence[float], failure: float) -> xr.Dataset:
-    every = _guarantees(product)
+    guarantees = _guarantees(product)
     rho = {name: float(product.rho(which)) for which, words in RELATIONS.items() for name in (words, words + EXACT)}
     rho[RELATIONS[product.stated_neighbours] + STATED] = float(product.stated_rho)
-    posterior = np.array([bounds_answer.largest_posteriors(one, priors, failure) for one in every.values()])
+    posterior = np.array([bounds_answer.largest_posteriors(one, priors, failure) for one in guarantees.values()])
     columns: dict[str, Any] = {
-        "rho": ("guarantee", np.array([rho[name] for name in every])),
+        "rho": ("guarantee", np.array([rho[name] for name in guarantees])),
         "posterior": (("guarantee", "prior"), posterior, {"direction": "upper"}),
     }
-    return xr.Dataset(columns, {"guarantee": list(every), "prior": as_array(priors)}, {"failure": float(failure)})
+    return xr.Dataset(columns, {"guarantee": list(guarantees), "prior": as_array(priors)}, {"failure": float(failure)})
 
 
 def _levels(product: DataProduct) -> xr.Dataset:
-    """rho and the ends of the margins of error by level."""
+    """Dataset over "level": rho, number of tables, smallest and largest margin of error."""
     rows = {level: [row for row in product.counted if row.level == level] for level in product.levels}
     columns = {
         "rho": [float(sum(row.rho for row in here)) for here in rows.values()],
@@ -126,15 +132,18 @@ def _levels(product: DataProduct) -> xr.Dataset:
 
 
 def _grouped(rows: Iterable[TableBudget], *same: str) -> dict[TableBudget, str]:
-    """The first row of those that are alike but for the level, with the names of the levels of all."""
-    made: dict[Any, tuple[TableBudget, list[str]]] = {}
+    """First row of each group of rows that agree except for the level, with the names of the group's levels.
+
+    same : fields that must agree, beside the table
+    """
+    groups: dict[Any, tuple[TableBudget, list[str]]] = {}
     for row in rows:
-        made.setdefault((row.table, *(getattr(row, name) for name in same)), (row, []))[1].append(row.level)
-    return {row: ", ".join(levels) for row, levels in made.values()}
+        groups.setdefault((row.table, *(getattr(row, name) for name in same)), (row, []))[1].append(row.level)
+    return {row: ", ".join(levels) for row, levels in groups.values()}
 
 
 def _tables(product: DataProduct, priors: Sequence[float], failure: float) -> xr.Dataset:
-    """Budget and noise of every table, and what one count alone allows; one row for all levels with the same."""
+    """Dataset over "row" of tables: budget, noise, and bounds from one count; one row for all levels that agree."""
     rows = _grouped(product.rows, "rho", "universe")
     numbers = {
         "rho": [float(row.rho) for row in rows],
@@ -154,25 +163,25 @@ def _tables(product: DataProduct, priors: Sequence[float], failure: float) -> xr
         "part_of": [row.part_of for row in rows],
     }
     columns: dict[str, Any] = {name: ("row", np.array(column)) for name, column in (words | numbers).items()}
-    # Many tables have the same noise: its bounds are worked out once.
+    # Many tables have the same noise: its bounds are computed once.
     noises = [(row.noise, row.stage_one_noise, row.tau) for row in rows]
-    once = {
+    posterior_of_noise = {
         noise: bounds_answer.largest_posteriors(row.loss, priors, failure)
         for noise, row in dict(zip(noises, rows, strict=True)).items()
     }
-    alone = np.array([once[noise] for noise in noises])
-    columns["posterior"] = (("row", "prior"), alone, {"direction": "upper"})
+    posteriors = np.array([posterior_of_noise[noise] for noise in noises])
+    columns["posterior"] = (("row", "prior"), posteriors, {"direction": "upper"})
     return xr.Dataset(columns, {"row": range(len(rows)), "prior": as_array(priors)})
 
 
 def _forms(product: DataProduct) -> xr.Dataset:
-    """For every form of an adaptive table, the noisy count it takes and the sizes of groups that have it by chance."""
+    """Dataset over "row" of forms: the noisy count required, and group sizes by probability of the form (`CHANCES`)."""
     table: dict[str, list[Any]] = {name: [] for name in ("table", "levels", "form", "noisy_count", "count")}
-    chosen = [row for row in product.rows if row.has_noisy_form]
-    for row, levels in _grouped(chosen, "rho", "thresholds", "suppression").items():
-        shown = (() if (least := _least_shown(product, row)) is None else (least + 1,)) + row.thresholds
-        forms = row.details[len(row.details) - len(shown) :]
-        for place, threshold, form in zip(range(-len(shown), 0), shown, forms, strict=True):
+    adaptive = [row for row in product.rows if row.has_noisy_form]
+    for row, levels in _grouped(adaptive, "rho", "thresholds", "suppression").items():
+        thresholds = (() if (least := _least_shown(product, row)) is None else (least + 1,)) + row.thresholds
+        forms = row.details[len(row.details) - len(thresholds) :]
+        for place, threshold, form in zip(range(-len(thresholds), 0), thresholds, forms, strict=True):
             table["table"].append(row.table)
             table["levels"].append(levels)
             table["form"].append(form)
@@ -184,43 +193,47 @@ def _forms(product: DataProduct) -> xr.Dataset:
 
 
 def _decides(product: DataProduct, row: TableBudget) -> TableBudget:
-    """The table whose noisy total decides which form this one has: another product's, or its own."""
+    """Table whose noisy total decides the form of this one: another product's, or itself."""
     return product.decider.budget(row.level, row.decided_by) if product.decider and row.decided_by else row
 
 
 def _least_shown(product: DataProduct, row: TableBudget) -> int | None:
-    """Largest noisy total that is left out, by this table's rule or by that of the one which decides it."""
+    """Largest noisy total that is suppressed, by the rule of the deciding table; None if none is."""
     return _decides(product, row).suppressed_up_to
 
 
 def _sizes(product: DataProduct, row: TableBudget, place: int, threshold: int) -> list[int]:
-    """Least sizes of groups that have the form at this place, or a later one, with the probabilities of `CHANCES`."""
-    decides = _decides(product, row)
-    noises = [decides.noise.total(max(decides.counts, default=1)), decides.stage_one_noise or decides.noise]
-    within = int(np.ceil(6.0 * np.sqrt(max(noise.variance for noise in noises))))
-    sizes = np.arange(max(0, threshold - within), threshold + within)
-    reached = product.table_probabilities(row.level, row.table, sizes).values[:, place:].sum(axis=1)
-    return [int(sizes[int(np.argmax(reached >= chance))]) for chance in CHANCES]
+    """Smallest group sizes that have the form at `place`, or a later one, with the probabilities `CHANCES`."""
+    deciding_table = _decides(product, row)
+    noises = [
+        deciding_table.noise.total(max(deciding_table.counts, default=1)),
+        deciding_table.stage_one_noise or deciding_table.noise,
+    ]
+    half_width = int(np.ceil(6.0 * np.sqrt(max(noise.variance for noise in noises))))
+    sizes = np.arange(max(0, threshold - half_width), threshold + half_width)
+    probability = product.table_probabilities(row.level, row.table, sizes).values[:, place:].sum(axis=1)
+    return [int(sizes[int(np.argmax(probability >= chance))]) for chance in CHANCES]
 
 
 def _verdict(product: DataProduct, beliefs: xr.Dataset) -> str:
-    at = beliefs.isel(prior=0).sel(guarantee=_best(beliefs, "bounded"))
-    most = percentage(float(at["posterior"]), True)
+    lowest_prior = beliefs.isel(prior=0).sel(guarantee=_best(beliefs, "bounded"))
+    most = percentage(float(lowest_prior["posterior"]), True)
+    prior = percent(float(lowest_prior["prior"]))
     return (
-        f"Except with probability {percent(float(beliefs.attrs['failure']))}, a prior of {percent(float(at['prior']))} "
+        f"Except with probability {percent(float(beliefs.attrs['failure']))}, a prior of {prior} "
         f"can rise to at most {most}, for one {product.unit} that is changed."
     )
 
 
 def _best(beliefs: xr.Dataset, neighbours: str) -> str:
-    """The sharpest guarantee that follows from the configuration."""
+    """Name of the sharpest guarantee from the configuration: the composed noise, or else zCDP."""
     words = RELATIONS[neighbours]
     return words + EXACT if words + EXACT in beliefs["guarantee"].values else words
 
 
 @guarded_document
 def document_of_every(tree: xr.DataTree) -> Document:
-    """The answer of `solve_every` for people."""
+    """Document from the tree of `solve_every`."""
     rows = tree["products"].to_dataset()
     columns = {
         "product": "product", "unit": "protected", "rho_added": ("rho, added or removed", "number"),
@@ -248,7 +261,7 @@ def document_of_every(tree: xr.DataTree) -> Document:
 
 @guarded_document
 def document(product: DataProduct, tree: xr.DataTree) -> Document:
-    """The answer of `solve` for people."""
+    """Document from the product and the tree of `solve`."""
     beliefs, failure = tree["beliefs"].to_dataset(), float(tree.attrs["failure"])
     best = _guarantees(product)[_best(beliefs, "bounded")]
     cards = []
@@ -280,7 +293,7 @@ def document(product: DataProduct, tree: xr.DataTree) -> Document:
 
 
 def _cost(product: DataProduct) -> str:
-    """Sums and the stated budget in sentences."""
+    """Sentences with the sums of the budgets and the stated budget."""
     sums = " and ".join(
         f"{as_given(float(product.rho(which)))} for one {product.unit} {words}" for which, words in RELATIONS.items()
     )
@@ -309,7 +322,7 @@ def _belief_section(product: DataProduct, beliefs: xr.Dataset) -> Section:
 
 
 def _by_prior(data: xr.Dataset) -> tuple[xr.Dataset, dict[str, tuple[str, str]]]:
-    """A column of posteriors for each prior, with its head."""
+    """Dataset with one column of posteriors per prior, and the heads of these columns."""
     names = {f"prior_{place}": data["posterior"].isel(prior=place, drop=True) for place in range(data.sizes["prior"])}
     heads = {
         name: (f"from {percent(float(prior))}", "% at most")
@@ -333,8 +346,8 @@ def _level_section(levels: xr.Dataset) -> Section:
 
 
 _ALONE = (
-    "The last columns are what a belief can rise to by one count alone, with stage one, for whoever changes it by one, "
-    "or by tau; other groups, tables and levels add to it."
+    "The last columns bound beliefs from one count alone, with stage one, about a unit that changes it by one, or by "
+    "tau; other groups, tables and levels add to it."
 )
 
 
@@ -346,15 +359,15 @@ def _table_section(product: DataProduct, tables: xr.Dataset) -> Section:
     }  # fmt: skip
     wide, heads = _by_prior(tables)
     columns.update(heads)
-    bare = [name for name in ("tau", "stage_one_sigma2") if bool(np.isnan(tables[name]).all())]
-    ends = [format_number(float(end)) for end in (tables["margin"].min(), tables["margin"].max())]
+    empty_columns = [name for name in ("tau", "stage_one_sigma2") if bool(np.isnan(tables[name]).all())]
+    margins = [format_number(float(end)) for end in (tables["margin"].min(), tables["margin"].max())]
     others = [f"“{row.table}” spends the budget of “{row.part_of}”" for row in product.rows if row.part_of]
     return Section(
         "Tables and margins of error",
-        f"Margins of error of one count run from {ends[0]} to {ends[1]}.",
-        tables=[tabulate(wide, {key: one for key, one in columns.items() if key not in bare}, name="tables")],
+        f"Margins of error of one count run from {margins[0]} to {margins[1]}.",
+        tables=[tabulate(wide, {key: one for key, one in columns.items() if key not in empty_columns}, name="tables")],
         notes=[
-            "Margins are those of the normal law: 1.96 sigma. " + _ALONE,
+            "Margins are those of the normal distribution: 1.96 sigma. " + _ALONE,
             *(f"{one}." for one in dict.fromkeys(others)),
         ],
         on_screen=tables.sizes["row"] <= LONG,
@@ -370,14 +383,16 @@ def _form_section(product: DataProduct, forms: xr.Dataset) -> Section:
     columns = {
         "row": None, "table": "table", "levels": "levels", "form": "published", "noisy_count": ("noisy total", "count"),
     } | heads  # fmt: skip
-    who = f"the noisy total of the group in {product.decider.name}" if product.decider else "a noisy total of stage one"
+    decider = (
+        f"the noisy total of the group in {product.decider.name}" if product.decider else "a noisy total of stage one"
+    )
     return Section(
         "Which tables exist",
-        f"A group has a table from {who} on; sizes of groups beside it are those with that chance of the table.",
+        f"A group has a table from {decider} on; sizes of groups beside it are those with that chance of the table.",
         tables=[tabulate(wide, columns, name="forms")],
         notes=[
             "Groups are listed in advance, so that a table reveals no more than the noisy total. Below the states the "
-            "total of a small group is left out, and with it the group."
+            "total of a small group is suppressed, and the group with it."
         ]
         * bool((forms["form"] == "total").any()),
     )

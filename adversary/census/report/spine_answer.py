@@ -1,7 +1,7 @@
-"""Every block of a Noisy Measurement File: how the risk is spread, the worst blocks, the guarantee, what was read.
+"""Answer about every block of a Noisy Measurement File: distribution of the risk, worst blocks, guarantee, input.
 
-Cells of a query stand beside one another in every table. Of a cell only sums, quantiles and the worst blocks are kept,
-as `Findings` has them; what was found in each block is in the Parquet files of the run.
+All groups have the dimension "cell". The answer has sums, quantiles and the worst blocks of each cell, from `Findings`;
+the results of each block are in the Parquet files of the run.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from adversary.report.kit import Summary
 # Ratios of posterior to prior at which blocks are counted.
 THRESHOLDS = (2.0,)
 PRIORS = (0.01, 0.1, 0.5)
-"""For which the guarantee's bounds are shown, beside the adversary's own."""
+"""Priors for which the bounds of the guarantee are shown, beside the adversary's own."""
 
-# Cells whose figures are drawn; tables have all.
+# Number of cells with figures; tables have all cells.
 DRAWN_CELLS = 3
 
-# What a block's status means.
+# Meaning of the status of a block, on the page.
 MEANING = {
-    "ok": "found, and proven to the tolerance",
-    "rerun": "found and proven in a second run, with windows about what the adversary knows",
-    "certain": "settled by counts that are published exactly; no noise protects it",
-    "impossible": "what the adversary is said to know contradicts the exact counts",
-    MISTAKEN: "the release contradicts what the adversary is said to know; left out of all other numbers",
-    "unresolved": "not proven, so that no number is given",
-    "loose": "more may have been left out than the tolerance allows",
+    "ok": "proven within the tolerance",
+    "rerun": "proven after recomputing windows around the known count",
+    "certain": "determined by exact counts; no noise protects it",
+    "impossible": "the known count contradicts the exact counts",
+    MISTAKEN: "the release contradicts the known count; excluded from all other numbers",
+    "unresolved": "not proven, so no number is given",
+    "loose": "the truncated mass may exceed the tolerance",
 }
 
 
 class Cell(NamedTuple):
-    """A cell of the query: its number, its label, what was found in its blocks, and the log evidence where known."""
+    """Cell of the query: flat index, label, summary of its blocks, and log evidence (NaN if unknown)."""
 
     number: int
     label: str
@@ -59,30 +59,30 @@ class Cell(NamedTuple):
 
 
 def solve(
-    question: RunInput, made: Run, thresholds: Sequence[float] = THRESHOLDS, failure: float = DEFAULT_FAILURE
+    run_input: RunInput, finished: Run, thresholds: Sequence[float] = THRESHOLDS, failure: float = DEFAULT_FAILURE
 ) -> tuple[xr.DataTree, list[Cell]]:
-    """Answer of `nmf.runs.run` to a question, as `gather` gives it; one cell of its files is held at a time."""
-    labels = dict(zip(made.measurements.cells.tolist(), made.measurements.labels, strict=True))
-    evidence = None if made.above is None else np.ravel(made.above.log_evidence)
+    """Answer from a finished `nmf.runs.run`, see `gather`; one cell of its files is in memory at a time."""
+    labels = dict(zip(finished.measurements.cells.tolist(), finished.measurements.labels, strict=True))
+    evidence = None if finished.above is None else np.ravel(finished.above.log_evidence)
     cells = (
         Cell(
             number,
             labels[number],
-            of_cell(made.files, number, failure),
+            of_cell(finished.files, number, failure),
             np.nan if evidence is None else float(evidence[i]),
         )
-        for i, number in enumerate(cells_of(made.files))
+        for i, number in enumerate(cells_of(finished.files))
     )
-    about = question.parameters | {
-        "query": made.measurements.query,
-        "directory": str(question.directory),
-        "out": str(made.out),
-        "pieces": len(made.pieces),
-        "kept": list(made.unchanged),
-        "damaged": list(made.damaged),
-        "exact": list(made.measurements.exact),
-        "notes": list(made.measurements.notes),
-        "synthetic": made.measurements.synthetic,
+    about = run_input.parameters | {
+        "query": finished.measurements.query,
+        "directory": str(run_input.directory),
+        "out": str(finished.out),
+        "pieces": len(finished.pieces),
+        "kept": list(finished.unchanged),
+        "damaged": list(finished.damaged),
+        "exact": list(finished.measurements.exact),
+        "notes": list(finished.measurements.notes),
+        "synthetic": finished.measurements.synthetic,
     }
     return gather(cells, about, thresholds, failure)
 
@@ -94,23 +94,23 @@ def gather(
     failure: float = DEFAULT_FAILURE,
     errors: xr.Dataset | None = None,
 ) -> tuple[xr.DataTree, list[Cell]]:
-    """Numbers of every cell in one tree.
+    """Tree with the numbers of every cell.
 
     Parameters
     ----------
-    cells : gone through once
-    about : `query` and `prior` of the adversary; what else was asked and read, such as `known` (None, a number of
-        others, or words), `mistaken`, `prob`, `tolerance`, `leaf_prior`, `exact`, `notes` and `synthetic`
-    thresholds : ratios of posterior to prior
-    failure : probability with which the guarantee's bound may fail
-    errors : of `nmf.runs.block_results.errors`, where the truth is known
+    cells : summaries of the cells, iterated once
+    about : `query` and `prior` of the adversary, and further inputs, such as `known` (None, a number of others, or
+        words), `mistaken`, `prob`, `tolerance`, `leaf_prior`, `exact`, `notes` and `synthetic`
+    thresholds : ratios of posterior to prior at which blocks are counted
+    failure : failure probability of the guarantee's bounds, over releases
+    errors : from `nmf.runs.block_results.errors`, if the true counts are known
 
     Returns
     -------
-    DataTree over cell, its attributes `about`, with groups `cells` (counts and evidence), `risk` (quantile: of the
-    blocks that noise protects; counts that are published exactly settle the others),
-    `thresholds` (threshold), `statuses` (status), `guarantee`, `bounds` (prior, side), `levels` (level), `worst` and
-    `mistaken` (rank), and `errors` (level, estimate) where given; and the first cells, of which figures are drawn.
+    DataTree over "cell" with attributes `about` and groups `cells` (counts and evidence), `risk` (quantile; of the
+    blocks that noise protects), `thresholds` (threshold), `statuses` (status), `guarantee`, `bounds` (prior, side),
+    `levels` (level), `worst` and `mistaken` (rank), and `errors` (level, estimate) if given; and the first cells, for
+    figures
     """
     numbers, parts = [], []
     drawn: list[Cell] = []
@@ -127,30 +127,30 @@ def gather(
     }
     groups |= {} if errors is None else {"errors": errors}
     tree = xr.DataTree.from_dict(groups)
-    given = {name: int(value) if isinstance(value, bool) else value for name, value in about.items()}
-    plain = {
-        name: value if isinstance(value, str | int | float) else json.dumps(value) for name, value in given.items()
+    attributes = {name: int(value) if isinstance(value, bool) else value for name, value in about.items()}
+    serialised = {
+        name: value if isinstance(value, str | int | float) else json.dumps(value) for name, value in attributes.items()
     }
-    tree.attrs = {name: value for name, value in plain.items() if value != "null"} | {"failure": float(failure)}
-    about_all = SpineVerdict(tree)
-    Summary(about_all.title, list(tree.children), *about_all.verdict, list(about_all.warnings())).on(tree)
+    tree.attrs = {name: value for name, value in serialised.items() if value != "null"} | {"failure": float(failure)}
+    verdict = SpineVerdict(tree)
+    Summary(verdict.title, list(tree.children), *verdict.verdict, list(verdict.warnings())).on(tree)
     return tree, drawn
 
 
-# Of a cell that has fewer blocks in a table than another; numbers are NaN there.
+# Fill values for a cell with fewer rows in a group than another cell; numbers are filled with NaN.
 EMPTY: dict[Any, Any] = {"geocode": "", "name": "", "status": "", "place": "", "blocks": 0, "one_query_blocks": 0}
 
 
 def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str, xr.Dataset]:
     findings, bound = cell.findings, cell.findings.guarantee
-    left_out = np.nan if findings.truncation_bound is None else findings.truncation_bound
-    error = float(np.nan_to_num(left_out)) / prior if prior else 0.0
+    truncation_bound = np.nan if findings.truncation_bound is None else findings.truncation_bound
+    error = float(np.nan_to_num(truncation_bound)) / prior if prior else 0.0
     below, above = findings.beyond(prior)
     spread = _quantiles(findings.ratios[findings.protected])
     risk = {"ratio": spread, "posterior": np.minimum(spread * prior, 1.0)}
-    more, both = [], bool(findings.single_query_status)
-    if both:  # all queries were read
-        risk["one_query_ratio"], more = (
+    further_columns, has_all_queries = [], bool(findings.single_query_status)
+    if has_all_queries:  # all queries were read
+        risk["one_query_ratio"], further_columns = (
             _quantiles(findings.single_query_ratios[findings.protected]),
             ["one_query_posterior"],
         )
@@ -166,7 +166,9 @@ def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str,
     levels["least_sd"], levels["largest_sd"] = (("level", [pair[i] for pair in deviations]) for i in (0, 1))
     priors = sorted({*PRIORS, prior})
     names = list(dict.fromkeys([*MEANING, *findings.status, *findings.single_query_status]))
-    counts = {"blocks": findings.status} | ({"one_query_blocks": findings.single_query_status} if both else {})
+    counts = {"blocks": findings.status} | (
+        {"one_query_blocks": findings.single_query_status} if has_all_queries else {}
+    )
     return {
         "cells": xr.Dataset(
             {
@@ -175,7 +177,7 @@ def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str,
                 "unprotected": findings.unprotected, "log_evidence": cell.log_evidence,
                 "unproven": sum(n for name, n in findings.status.items() if name not in (*PROVEN, MISTAKEN)),
                 "surely_there": int((findings.ratios[~findings.protected] * prior >= 1.0).sum()),
-                "truncation_bound": ((), left_out, {"direction": "upper"}),
+                "truncation_bound": ((), truncation_bound, {"direction": "upper"}),
             }
         ),
         "risk": xr.Dataset(
@@ -202,14 +204,14 @@ def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str,
         ),
         "levels": levels,
         "worst": _rank_rows(
-            findings.worst, ("noisy", "mean", "hdi_lower", "hdi_upper", "posterior", "ratio", *more), error
+            findings.worst, ("noisy", "mean", "hdi_lower", "hdi_upper", "posterior", "ratio", *further_columns), error
         ),
         "mistaken": _rank_rows(findings.mistaken, ("noisy", "mean", "known", "tail")),
     }  # fmt: skip
 
 
 def _quantiles(ratios: Floats) -> Floats:
-    """Of the blocks that noise protects; NaN where one block's ratio is, or there is none."""
+    """Quantiles of ratios at `QUANTILES`; NaN if a ratio is NaN, or if there are none."""
     return np.asarray(np.quantile(ratios if ratios.size else np.array([np.nan]), QUANTILES), dtype=np.float64)
 
 
@@ -217,7 +219,10 @@ COUNTED = ("units", "measured", "exact", "bounded", "replaced", "below")
 
 
 def _rank_rows(table: Columns, numbers: Sequence[str], error: float = 0.0) -> xr.Dataset:
-    """Rows of blocks over "rank"; "place" is the rank in words, shared by ratios that the error does not tell apart."""
+    """Dataset of blocks over "rank"; "place" is the rank in words, shared by ratios that agree within the error.
+
+    table : columns of the blocks, in order; numbers : names of numeric columns
+    """
     size = len(table.get("geocode", ()))
     columns: dict[str, Any] = {}
     for name in ("geocode", "name", "status"):

@@ -1,4 +1,4 @@
-"""The page about many cells of a query: a list of cells first, then one section for each, and what they share once."""
+"""Page about many cells of a query: a list of cells, one section for each, and once the sections they share."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from adversary._core import format_chance, format_number, format_probability
 from adversary.census import report
 from adversary.report.kit import Figure, Section, Table, attempt, tabulate
 
-# Blocks of a cell that its section lists.
+# Number of blocks that the section of a cell lists.
 BLOCKS = 5
 
 
 def sections(page: Any) -> list[Section]:
-    """The sections about cells: the list, the cell by cell part, the guarantee, what was read.
+    """Sections about cells: the list, the part cell by cell, the guarantee, the input.
 
     Parameters
     ----------
-    page : the parts of the document, as `spine_page` has them: numbers by group over "cell", and tables of them
+    page : `spine_page._Page`: numbers by group over "cell", and tables of them
     """
     return [
         attempt("The cells", lambda: _list(page)),
@@ -31,14 +31,14 @@ def sections(page: Any) -> list[Section]:
 
 
 def ranked(page: Any) -> list[int]:
-    """Places of the cells, those where most is learned first; cells without an answer last."""
+    """Positions of the cells in order of decreasing largest ratio; cells without a proven answer last."""
     largest = page.data["risk"]["ratio"].isel(quantile=-1).values
     order = np.where(np.isfinite(largest) & page.answered, largest, -1.0)
     return [int(i) for i in np.argsort(-order, kind="stable")]
 
 
 def _overview(page: Any) -> xr.Dataset:
-    """One row for each cell, in the order of `ranked`."""
+    """Dataset with one row per cell, in the order of `ranked`."""
     order, risk, cells = ranked(page), page.data["risk"]["ratio"], page.data["cells"]
     bound = page.data["bounds"]["ratio"].sel(prior=page.prior, side="upper", drop=True)
     columns = {
@@ -98,9 +98,9 @@ def _parts(page: Any) -> Section:
 
 
 def _cell(page: Any, i: int) -> Section:
-    """The section of one cell: how its risk is spread, and its worst blocks."""
-    one, risk = page.of("cells", i), page.of("risk", i)["ratio"]
-    title, words = page.labels[i] or str(int(one["cell"])), []
+    """Section of one cell: distribution of its risk, and its worst blocks."""
+    numbers, risk = page.of("cells", i), page.of("risk", i)["ratio"]
+    title, words = page.labels[i] or str(int(numbers["cell"])), []
     low, half, high = (float(risk.sel(quantile=q)) for q in (0.0, 0.5, 1.0))
     if np.isfinite(half):
         posterior = format_probability(min(high * page.prior, 1.0))
@@ -112,8 +112,10 @@ def _cell(page: Any, i: int) -> Section:
         words.append("No block that noise protects has a proven answer.")
     shares = page.of("thresholds", i)["share"].to_series()
     words += [f"{format_chance(float(p))} of blocks have a ratio of {at:g} or more." for at, p in shares.items()]
-    odd = {name: int(n) for name, n in page.of("statuses", i)["blocks"].to_series().items() if n and name != "ok"}
-    words += [f"Blocks that are {name}: {count:,}." for name, count in odd.items()]
+    other_statuses = {
+        name: int(n) for name, n in page.of("statuses", i)["blocks"].to_series().items() if n and name != "ok"
+    }
+    words += [f"Blocks that are {name}: {count:,}." for name, count in other_statuses.items()]
     return Section(title, words[0], [" ".join(words[1:])], _worst(page, i), folded=True)
 
 
@@ -134,7 +136,7 @@ def _worst(page: Any, i: int) -> list[Table]:
 
 
 def _guarantee(page: Any) -> Section:
-    """The guarantee of the cell where most is learned; the list has the bounds of the others."""
+    """Section on the guarantee of the cell with the largest ratio; the list has the bounds of the others."""
     section: Section = page.guarantee()
     for table in section.tables:
         _only_most(page, table, "the list of cells has the bounds of all.")
@@ -152,7 +154,10 @@ def _read(page: Any) -> Section:
 
 
 def _only_most(page: Any, table: Table, rest: str) -> None:
-    """Leave the rows of the cell where most is learned in a table, and no column of cells."""
+    """Restrict a table, in place, to the rows of the cell with the largest ratio, without its column of cells.
+
+    rest : end of the note on the other cells
+    """
     heads = [column[0] for column in table.columns]
     if "cell" not in heads:
         return

@@ -1,4 +1,4 @@
-"""`adversary spine`: every unit of a Noisy Measurement File at once, and what adversaries learn in every block."""
+"""`adversary spine`: posteriors of every unit of a Noisy Measurement File, and of one more person in every block."""
 
 from __future__ import annotations
 
@@ -124,30 +124,30 @@ def spine_command(
         if block is None and (query is None or out is None):
             missing = "--query" if query is None else "--out"
             raise ValueError(f"{missing} must be given, or one block with --block GEOID")
-        question = RunInput(
+        run_input = RunInput(
             str(directory), query or "total", _cells(cell), leaf_prior(leaves), prior, _parse_known(known),
             mistaken, level=level, product=product, root=root, state=state, county=county,
             totals=None if totals is None else str(totals), queries=queries,
         )  # fmt: skip
         thresholds = check_positive("--threshold", threshold)
-        chance = float(check_probability("--failure", failure))
+        failure_probability = float(check_probability("--failure", failure))
         if block is not None:
             wanted = [query] if query is not None else []
             with extras(), made_directory(out):
-                one = spine_block.solve_block(question, block, None if query and cell else wanted, households)
-                output.deliver(Answer(one, spine_block.document))
+                answer = spine_block.solve_block(run_input, block, None if query and cell else wanted, households)
+                output.deliver(Answer(answer, spine_block.document))
             return
         assert out is not None
         with extras():
-            made = run(question, out, resume=resume, scheduler=scheduler, workers=workers, progress=True)
+            finished = run(run_input, out, resume=resume, scheduler=scheduler, workers=workers, progress=True)
         if as_csv:
-            write_blocks_csv(made, out / "blocks.csv")
-        tree, drawn = spine_answer.solve(question, made, thresholds.tolist(), chance)
+            write_blocks_csv(finished, out / "blocks.csv")
+        tree, drawn = spine_answer.solve(run_input, finished, thresholds.tolist(), failure_probability)
         output.deliver(Answer(tree, partial(spine_page.document, drawn=drawn)))
 
 
 def _cells(texts: list[str] | None) -> Any:
-    """None, "all", or a list of flat indices, of tuples, and of labels."""
+    """Parse --cell: None, "all", or a list of flat indices, tuples and labels."""
     if not texts or texts == ["all"]:
         return texts and "all"
     cells: list[Any] = []
@@ -166,7 +166,7 @@ def _cells(texts: list[str] | None) -> Any:
 
 
 def _parse_known(text: str | None) -> int | str | None:
-    """Nothing, a number, or a file."""
+    """Parse --known: None, a number, or the path of a file."""
     try:
         return None if text is None else int(check_whole("--known", float(text), minimum=0))
     except ValueError:
@@ -177,7 +177,7 @@ def _parse_known(text: str | None) -> int | str | None:
 
 
 def compile_ahead() -> None:
-    """Compile the code of spines for this machine and keep it on disk."""
+    """Compile the functions of `census.spine` for this machine into the disk cache."""
     tree = spine.Tree.of({"county": None, "group": "county", "a": "group", "b": "group"})
     posterior = spine.posterior(tree, [2, 2, 1, 1], 0.5)
     posterior.membership(known=1)

@@ -1,6 +1,6 @@
-"""The document about every block of a spine: how the risk is spread, the worst blocks, the guarantee, what was read.
+"""Document about every block of a spine: distribution of the risk, worst blocks, guarantee, input.
 
-Cells of the query stand beside one another in every table; findings are about the cell in which most is learned.
+Tables have all cells of the query; findings are about the cell with the largest ratio.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ from adversary.census.report.spine_verdict import MANY, SpineVerdict
 from adversary.report.kit import Card, Document, Figure, Section, Table, attempt, guarded_document, tabulate
 from adversary.report.sections.descriptions import SPINE_NUMBERS, accuracy, described_others, described_prior
 
-# Notes on what was read.
+# Largest number of notes on the input.
 NOTED = 12
 
-DOUBLED = "One count of the path is exact, so that another person must make up for this one: two paths change."
+DOUBLED = "One count of the path is exact, so another record must change with this person's: two paths change."
 
 
 @guarded_document
 def document(tree: xr.DataTree, drawn: Sequence[Cell]) -> Document:
-    """The answer of `solve` or `gather` for people.
+    """Document from the results of `spine_answer.solve` or `gather`.
 
     Parameters
     ----------
-    tree, drawn : as they return them
+    tree : numbers of all cells
+    drawn : cells with figures
 
     Returns
     -------
@@ -56,22 +57,25 @@ def document(tree: xr.DataTree, drawn: Sequence[Cell]) -> Document:
 
 Columns = Mapping[str, Sequence[str] | None]
 
-# In place of numbers that are not proven for every block, or for this one.
+# Replaces numbers that are not proven for every block, or for this one.
 UNPROVEN = {name: {None: "unresolved"} for name in ("one_query_ratio", "one_query_posterior")}
 
 
 class _Page(SpineVerdict):
-    """The parts of the document, from the numbers of all cells and the findings of those that are `drawn`."""
+    """Parts of the document, from the numbers of all cells and the summaries of the `drawn` ones."""
 
     drawn: Sequence[Cell] = ()
 
     @property
     def known(self) -> str:
-        """The adversary's knowledge of the others, in words."""
+        """Description of the adversary's knowledge of the others."""
         return described_others(self.about.get("known"))
 
     def table(self, group: str, columns: Columns, name: str = "", **more: Any) -> Table:
-        """Numbers of every cell, with a column of cells where there are several."""
+        """Table of a group for every cell, with a column of cells if there are several.
+
+        columns : heads by name; more : options of `tabulate`, and `data` to replace the group
+        """
         numbers = self.data["cells"]["cell"].values.tolist()
         words = {n: (label or str(n)) * self.several for n, label in zip(numbers, self.labels, strict=True)}
         data = more.pop("data", self.data[group])
@@ -79,15 +83,17 @@ class _Page(SpineVerdict):
         return tabulate(data, {"cell": "cell", **columns}, name=name or group, called=called, **more)
 
     def figures(self, name: str, draw: Callable[[Cell], Any], caption: str) -> list[Figure]:
+        """Figure of each drawn cell, by a function of the cell."""
         if len(self.drawn) == 1:
             return [Figure(name, partial(draw, self.drawn[0]), caption)]
         return [Figure(f"{name} {one.number}", partial(draw, one), f"{one.label}. {caption}") for one in self.drawn]
 
     def limits(self, cell: Cell) -> tuple[float, float] | None:
-        """The bounds that a figure shows."""
+        """Ratio bounds that the figure of a cell shows; None if no block of it is protected."""
         return cell.findings.guarantee.ratio(self.prior) if cell.findings.protected.any() else None
 
     def card(self) -> Card | None:
+        """Card with prior, posteriors and bound; None without a proven answer."""
         if not self.answered.any():
             return None
         numbers = [("Before the release", percent(self.prior))]
@@ -101,6 +107,7 @@ class _Page(SpineVerdict):
         return Card(numbers, sentence=f"{meaning}This one knows {self.known}.")
 
     def lead(self) -> Iterator[str]:
+        """Sentence on the bounds of the guarantee, and on the blocks outside them."""
         if self.answered.any() and self.protected(self.most):
             yield self.about_cell(
                 f"The guarantee allows ratios of {format_interval(*self.ends('ratio'))} for any one person, in all but "
@@ -110,6 +117,7 @@ class _Page(SpineVerdict):
             )
 
     def sections(self) -> Iterator[Section]:
+        """Sections of the document, those of `spine_cells` for many cells."""
         if len(self.labels) > MANY:
             yield from spine_cells.sections(self)
             if "errors" in self.data:
@@ -126,7 +134,7 @@ class _Page(SpineVerdict):
             yield attempt("Beside the truth", accuracy, self.data["errors"])
 
     def spread(self) -> Section:
-        """Quantiles of the risk, and shares of blocks at or above thresholds."""
+        """Section with quantiles of the ratios, and shares of blocks at or above thresholds."""
         risk = {"quantile": ("share of protected blocks at or below", "probability"), "ratio": ("ratio", "number"),
                 "posterior": ("posterior", "probability")}  # fmt: skip
         if self.all_queries:
@@ -142,7 +150,7 @@ class _Page(SpineVerdict):
         words = ("status", [MEANING.get(str(name), "") for name in statuses["status"].values])
         columns = {"status": "status", "blocks": ("blocks", "count"),
                    "one_query_blocks": ("under one query", "count"), "meaning": "meaning"}  # fmt: skip
-        given = statuses.assign(meaning=words, some=sum(statuses.data_vars.values()) > 0)
+        statuses_shown = statuses.assign(meaning=words, some=sum(statuses.data_vars.values()) > 0)
 
         def draw(cell: Cell) -> Any:
             ratios, at = cell.findings.ratios, self.data["thresholds"]["threshold"].values
@@ -153,23 +161,26 @@ class _Page(SpineVerdict):
         return Section(
             "How the risk is spread over the blocks",
             self.about_cell(f"{'; '.join(shares_in_words)}.") if self.answered.any() else "",
-            tables=[*tables * bool(self.answered.any()), self.table("statuses", columns, data=given, where="some")],
+            tables=[
+                *tables * bool(self.answered.any()),
+                self.table("statuses", columns, data=statuses_shown, where="some"),
+            ],
             figures=self.figures("risk", draw, "Left: blocks by ratio. Right: share of blocks at or above each ratio."),
             notes=[f"Figures are of the first {DRAWN_CELLS} cells."] * (len(self.labels) > len(self.drawn)),
         )
 
     def blocks(self, group: str, columns: Columns) -> Table:
-        """Blocks of every cell by name, or by geocode where they have none."""
+        """Table of blocks of every cell, by name, or by geocode if they have none."""
         blocks = self.data[group]
-        named = blocks.assign(block=blocks["name"].where(blocks["name"] != "", blocks["geocode"]))
+        with_names = blocks.assign(block=blocks["name"].where(blocks["name"] != "", blocks["geocode"]))
         shown = {"rank": None, "block": "block", **columns, "place": "rank", "status": "status"}
-        return self.table(group, shown, data=named.assign(there=blocks["geocode"] != ""), where="there")
+        return self.table(group, shown, data=with_names.assign(there=blocks["geocode"] != ""), where="there")
 
     def worst(self) -> Section:
-        """The blocks with the largest ratios."""
-        prob, first = percent(float(self.about.get("prob", 0.9))), self.of("worst").isel(rank=0)
-        shared = int(self.of("cells")["most"])
-        alike = f", as much as in {shared - 1:,} more" if shared > 1 else ""
+        """Section with the blocks of largest ratio."""
+        prob, most_learned = percent(float(self.about.get("prob", 0.9))), self.of("worst").isel(rank=0)
+        tied_blocks = int(self.of("cells")["most"])
+        tie = f", as much as in {tied_blocks - 1:,} more" if tied_blocks > 1 else ""
         columns = {
             "noisy": ("noisy count", "count"), "posterior": ("posterior", "probability"), "ratio": ("ratio", "number"),
             "mean": ("posterior mean", "number"), "hdi_lower": (f"{prob} set from", "count"),
@@ -180,32 +191,32 @@ class _Page(SpineVerdict):
         return Section(
             "The blocks where most is learned",
             self.about_cell(
-                f"Most is learned in block {first['name'].item() or first['geocode'].item()}{alike}: the posterior is "
-                f"{format_probability(float(first['posterior']))}."
+                f"Most is learned in block {most_learned['name'].item() or most_learned['geocode'].item()}{tie}: "
+                f"the posterior is {format_probability(float(most_learned['posterior']))}."
             ),
             tables=[self.blocks("worst", columns)],
             notes=["Counts and their sets come from everything published, under the prior of all blocks."],
         )
 
     def mistaken(self) -> Section:
-        """The blocks where the release contradicts what the adversary knows."""
+        """Section with the blocks where the release contradicts the known count."""
         columns = {
             "noisy": ("noisy count", "count"), "mean": ("posterior mean", "number"),
             "known": ("others known", "count"), "tail": ("posterior probability", "probability"),
         }  # fmt: skip
         return Section(
             "Blocks where the adversary is mistaken",
-            "What the adversary knows cannot be right here, so that what they conclude is not given.",
-            ["Posterior probability: of counts as far off as what is known, or farther."],
+            "The count that the adversary knows contradicts the release, so no posterior is given.",
+            ["Posterior probability: of a count at least as far off as the known one."],
             [self.blocks("mistaken", columns)],
         )
 
     def guarantee(self) -> Section:
-        """The guarantee of the noise on the weakest path."""
+        """Section on the guarantee of the noise on the weakest path."""
         guarantee, title = self.data["guarantee"], "The guarantee"
         covered = np.isfinite(guarantee["rho"])
         if not covered.any():
-            return Section(title, "Exact counts settle what is asked in all blocks: no guarantee covers them.")
+            return Section(title, "Exact counts determine the result in all blocks: no guarantee covers them.")
         columns = {
             "definition": "guarantee", "path_rho": ("rho of one path", "number"),
             "records": ("records", "count"), "rho": ("rho", "number"),
@@ -213,11 +224,11 @@ class _Page(SpineVerdict):
             "share_above": ("blocks above", "probability"),
         }  # fmt: skip
         ends = {"posterior": ("posterior", "% interval"), "ratio": ("ratio", "interval")}
-        at = self.most if bool(covered[self.most]) else int(covered.argmax())
-        rho = format_number(float(guarantee["rho"][at]))
+        cell = self.most if bool(covered[self.most]) else int(covered.argmax())
+        rho = format_number(float(guarantee["rho"][cell]))
         return Section(
             title,
-            self.about_cell(f"The noise on the weakest path is zero-concentrated DP with rho = {rho}.", at),
+            self.about_cell(f"The noise on the weakest path is zero-concentrated DP with rho = {rho}.", cell),
             [
                 "One person more or less in a block changes one count in every unit above it."
                 + f" {DOUBLED}" * bool((guarantee["records"] > 1).any()),
@@ -236,15 +247,17 @@ class _Page(SpineVerdict):
         )  # fmt: skip
 
     def read(self) -> Section:
-        """Levels and units: how well each is measured, what is known without noise, what the posterior makes of it."""
+        """Section on the input: levels and units, their noise, exact counts, and shifts of the posterior means."""
         levels, exact, notes = self.data["levels"], self.listed("exact"), self.listed("notes")
         rest = [f"and {len(notes) - NOTED:,} more"] * (len(notes) > NOTED)
         shifts = self.of("levels")["shift"].dropna("level")
-        moved = (
+        shift_sentence = (
             f" The posterior moves {shifts['level'].values[-1]} counts by {format_number(float(shifts[-1]))} people."
         )
-        every = [one for cell in self.drawn for one in cell.findings.levels.values()]
-        thinned = " Of levels with many units some are drawn." * any(x.points.shape[1] < x.measured for x in every)
+        levels_drawn = [one for cell in self.drawn for one in cell.findings.levels.values()]
+        thinned = " Of levels with many units some are drawn." * any(
+            x.points.shape[1] < x.measured for x in levels_drawn
+        )
         measured = {
             "level": "level", "units": ("units", "count"), "measured": ("measured", "count"),
             "least_sd": ("sd of the noise, from", "number"), "largest_sd": ("to", "number"),
@@ -268,7 +281,7 @@ class _Page(SpineVerdict):
         return Section(
             "What was read",
             f"The query {self.about['query']} was read for {int(levels['units'].isel(cell=0).sum()):,} units."
-            + moved * bool(shifts.size),
+            + shift_sentence * bool(shifts.size),
             ["Counts of units that are not measured are the sums of what lies in them."],
             [self.table("levels", measured), *[fixed] * bool(fixed.rows or exact), counted],
             self.figures(
@@ -280,6 +293,7 @@ class _Page(SpineVerdict):
         )
 
     def provenance(self) -> Iterator[tuple[str, str]]:
+        """Yield (name, value) of the input, priors, truncation bound and version."""
         yield "Read from", str(self.about.get("directory", ""))
         yield "Query and cells", f"{self.about['query']}{': ' * any(self.labels)}{', '.join(filter(None, self.labels))}"
         yield "The adversary", f"prior {format_probability(self.prior)}; knows {self.known}"

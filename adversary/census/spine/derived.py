@@ -155,7 +155,7 @@ def _complement_units(tree: Tree, whole_units: Integers, part_units: Integers) -
             ancestors.add(v)
             v = int(tree.parent[v])
         if v < 0:
-            raise ValueError(f"unit {str(tree.names[place])!r} lies in none of the units whose share is asked for")
+            raise ValueError(f"unit {str(tree.names[place])!r} lies in none of the units of `of`")
         ancestors.add(v)
     rest, stack = [], list(outer)
     while stack:
