@@ -18,7 +18,7 @@ HALF = Fraction(1, 2)
 
 
 @pytest.mark.parametrize(
-    ("spelled", "closest_name"),
+    ("spelled", "meant"),
     [
         ("Block", "block"),
         ("CBG", "block group"),
@@ -35,7 +35,7 @@ def test_levels_answer_to_the_bureaus_spellings(spelled: str, meant: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("spelled", "closest_name"),
+    ("spelled", "meant"),
     [
         ("total", "TOTAL"),
         ("HISPANIC×CENRACE", "HISPANIC*CENRACE"),

@@ -20,7 +20,7 @@ from scipy import stats
 import adversary as adv
 from adversary import nmf
 from adversary.census.nmf import check
-from adversary.census.nmf.synthetic.population import settle
+from adversary.census.nmf.synthetic.population import random_settlement
 from adversary.census.nmf.synthetic.recipe import CHUNK, SHAPE
 from adversary.census.nmf.synthetic.synthesis import synthetic_units
 from adversary.census.nmf.writer import Records, Writer
@@ -211,7 +211,7 @@ def test_every_file_says_that_it_is_synthetic(state: Path) -> None:
 
 
 def test_a_settlement_is_whole() -> None:
-    made = settle(2000, (3, 2, 2, 7), np.random.default_rng(3))
+    made = random_settlement(2000, (3, 2, 2, 7), np.random.default_rng(3))
     assert made.people.shape == (2000, 3, 2, 2, 7)
     for index in (made.group, made.tract):
         assert index[0] == 0
@@ -352,14 +352,14 @@ def test_what_another_process_is_writing_stays(tmp_path: Path) -> None:
     with Writer(tmp_path / "made", "US_Person_PL_PROD") as first:
         with Writer(tmp_path / "made", "US_Person_PL_PROD") as second:
             assert first.temporary.exists()
-            second.put("State", [Records("total", ["099"], np.array([[1]]), 1.0, (1,))])
+            second.write_level("State", [Records("total", ["099"], np.array([[1]]), 1.0, (1,))])
         shutil.rmtree(tmp_path / "made")
-        first.put("State", [Records("total", ["099"], np.array([[2]]), 1.0, (1,))])
+        first.write_level("State", [Records("total", ["099"], np.array([[2]]), 1.0, (1,))])
     assert [one.name for one in tmp_path.iterdir()] == ["made"]
 
 
 def test_a_termination_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Writer, "put", lambda *_: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr(Writer, "write_level", lambda *_: signal.raise_signal(signal.SIGTERM))
     ended = commands.run("nmf", "synth", str(tmp_path / "made"), "--blocks", "20")
     assert (ended.exit_code, ended.stderr) == (130, "interrupted\n")
     assert not list(tmp_path.iterdir())
@@ -372,7 +372,7 @@ def test_what_fails_while_being_written_leaves_nothing_behind(tmp_path: Path, mo
 
     def stopped() -> None:
         with Writer(tmp_path / "other", "US_Person_PL_PROD") as writer:
-            writer.put("State", [Records("total", ["099"], np.array([[1]]), 1.0, (1,))])
+            writer.write_level("State", [Records("total", ["099"], np.array([[1]]), 1.0, (1,))])
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
