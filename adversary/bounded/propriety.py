@@ -13,7 +13,7 @@ import numpy as np
 from adversary._core import Floats, one_number
 from adversary.bounded.bounded_release import BoundedRelease
 from adversary.bounded.prior import Flat, NormalInverseGamma, Prior, as_prior
-from adversary.bounded.tail_mass import falls_in_mean, falls_in_variance, is_constant
+from adversary.bounded.tail_mass import decreases_in_mean, decreases_in_variance, is_constant
 
 _FEW = (
     "a flat prior needs n >= 3, got n = 2: with one degree of freedom the density of the sample variance is unbounded "
@@ -175,15 +175,15 @@ def _check_density(prior: Prior, release: BoundedRelease, constrained: bool, cap
     if is_constant(log_density):
         _check_flat(release, constrained, cap)
         return
-    if not falls_in_variance(log_density, release, constrained, large=False):
+    if not decreases_in_variance(log_density, release, constrained, large=False):
         raise ValueError(_IMPROPER_NEAR)
     if constrained:
         return
     top = np.inf if cap is None else unit_cap(cap, release)
-    if not falls_in_mean(log_density, release, top):
+    if not decreases_in_mean(log_density, release, top):
         seen = "no mean was released" if release.mean is None else "the prior grows faster than the noise falls"
         raise ValueError(_IMPROPER_MEAN.format(seen=seen))
-    if top == np.inf and not falls_in_variance(log_density, release, constrained, large=True):
+    if top == np.inf and not decreases_in_variance(log_density, release, constrained, large=True):
         n = int(release.size.min())
         falls = f"the likelihood of sigma2 falls like sigma2^(-(n-1)/2) only, n = {n}"
         raise ValueError(

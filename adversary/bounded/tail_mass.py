@@ -1,18 +1,18 @@
-r"""Tail checks of a user's log prior: posterior mass over shells that move further and further out.
+r"""Checks of propriety for a user's log prior: decay of the posterior mass towards the ends of mu and sigma2.
 
 .. math::
 
     M(v) = v \int p(\mu, v)\, q_1(Y^* - \mu)\, d\mu \cdot Z(v)
 
-is the mass of sigma2 per unit of log v. It has a finite integral toward v = 0 only if it falls there, toward infinity
-likewise, and so has :math:`|\mu|\, p(\mu, v)\, q_1(Y^* - \mu)` toward either end of mu. Of the likelihood only its
-limits are needed: :math:`Z(v)` tends to a positive constant as v -> 0 (Theorem 17) and falls like
+is the mass of sigma2 per unit of log v. Its integral towards v = 0, or towards infinity, is finite only if M decreases
+there; the same holds for :math:`|\mu|\, p(\mu, v)\, q_1(Y^* - \mu)` towards either end of mu. Only limits of the
+likelihood are needed: :math:`Z(v)` tends to a positive constant as v -> 0 (Theorem 17) and decays like
 :math:`v^{-(n-1)/2}` as v grows (Theorem 18).
 
-The integrals over mu run over points graded about the bounds, the release and the highest point of the integrand, so
-that a prior whose spike narrows with v is seen. Powers are resolved to 5e-4 in the exponent; a mass that falls only
-as a power of log v counts as falling. A singularity in mu alone is seen only at the lower bound, where there are
-floating-point numbers close enough to it.
+The integrals over mu use points graded about the bounds, the release and the maximum of the integrand, so that a spike
+of the prior that narrows with v is resolved. Powers are resolved to 5e-4 in the exponent; a mass that decays only as a
+power of log v counts as decaying. A singularity in mu alone is detected only at the lower bound, where floating-point
+numbers are dense enough.
 """
 
 from __future__ import annotations
@@ -27,37 +27,42 @@ from adversary.bounded.grid import normal_laplace_logpdf
 
 LogDensity = Callable[[Floats, Floats], Floats]
 
-# Variances on [0, 1], the last first, between which mass must fall toward 0.
+# Variances of data on [0, 1] between which the mass must decrease towards 0, the outer one first.
 SMALL = 10.0 ** np.array([-22.0, -20.0])
 
 # The same toward infinity.
 LARGE = 10.0 ** np.array([22.0, 20.0])
 FAR = np.array([1e9, 1e8])
-"""Distances of a mean, in widths, between which mass must fall."""
+"""Distances of a mean from the bounds, in widths, between which the mass must decrease."""
 LEAST = 5e-4
-"""Smallest power by which mass must fall."""
+"""Smallest power with which the mass must decrease."""
+
+# Distances of quadrature points from their anchors: 25 decades, eight points each.
 _STEPS = 10.0 ** np.arange(-24.0, 1.0, 0.125)
 
-# Rounds of looking about the highest point, each some seven times closer to it.
+# Iterations of the search for the maximum, each about seven times closer to it.
 _REFINED = 16
 
 
-def falls_in_variance(log_density: LogDensity, release: BoundedRelease, constrained: bool, *, large: bool) -> bool:
-    """True if the mass of sigma2 falls toward 0, or with `large` toward infinity, for a log density on [0, 1]."""
+def decreases_in_variance(log_density: LogDensity, release: BoundedRelease, constrained: bool, *, large: bool) -> bool:
+    """True if the mass of sigma2 decreases towards 0, or with `large` towards infinity.
+
+    log_density : log prior of (mu, sigma2) on [0, 1]
+    """
     v = LARGE if large else SMALL
     logs = _log_masses(log_density, release, constrained, v)
     if large and release.variance is not None:
         logs = logs - 0.5 * (int(release.size.min()) - 1.0) * np.log(v)
-    return _falls(logs, abs(np.log(v[0] / v[1])))
+    return _decreases(logs, abs(np.log(v[0] / v[1])))
 
 
-def falls_in_mean(log_density: LogDensity, release: BoundedRelease, top: float) -> bool:
-    """True if the mass of mu falls toward both ends, at several sigma2 up to `top`; without the bounds."""
+def decreases_in_mean(log_density: LogDensity, release: BoundedRelease, top: float) -> bool:
+    """True if the mass of mu decreases towards both ends, at several sigma2 up to `top`; without the bounds."""
     v = np.minimum(np.array([1e-6, 1e-3, 0.1, 1.0, 1e3])[:, None], top)
     for side in (-FAR, FAR):
         mu = np.broadcast_to(side, (v.size, side.size))
-        logs = log_density(mu, np.broadcast_to(v, mu.shape)) + _log_noise(release, mu, v) + np.log(np.abs(mu))
-        if not all(_falls(row, np.log(FAR[0] / FAR[1])) for row in logs):
+        logs = log_density(mu, np.broadcast_to(v, mu.shape)) + _log_noise_density(release, mu, v) + np.log(np.abs(mu))
+        if not all(_decreases(row, np.log(FAR[0] / FAR[1])) for row in logs):
             return False
     return True
 
@@ -70,10 +75,10 @@ def is_constant(log_density: LogDensity) -> bool:
     return bool(np.isfinite(logs).all() and np.ptp(logs) == 0.0)
 
 
-def _falls(logs: Floats, step: float) -> bool:
-    """True if the first of two log masses is below the second by more than LEAST for each unit of `step`.
+def _decreases(logs: Floats, step: float) -> bool:
+    """True if the outer of two log masses is below the inner by more than LEAST times `step`, their log distance.
 
-    A density that is 0 or NaN in the last shell counts as falling; the quadrature decides.
+    A mass that is 0 or NaN at the outer point counts as decreasing; the quadrature decides then.
     """
     last, before = logs
     if np.isnan(last) or last == -np.inf or np.isnan(before):
@@ -82,7 +87,7 @@ def _falls(logs: Floats, step: float) -> bool:
 
 
 def _log_masses(log_density: LogDensity, release: BoundedRelease, constrained: bool, v: Floats) -> Floats:
-    """log v plus the log integral over mu of the prior and the noise of the mean, (v,)."""
+    """(v,) log v plus the log integral over mu of prior times noise density of the mean."""
     low, high = np.zeros(v.size), np.ones(v.size)
     if constrained:
         low = v / (0.5 + np.sqrt(0.25 - v))
@@ -90,11 +95,9 @@ def _log_masses(log_density: LogDensity, release: BoundedRelease, constrained: b
     reach = np.sqrt(1.0 + v) * (1.0 if constrained else 1e3)
 
     def logs(mu: Floats) -> Floats:
-        noise = 0.0 if constrained else _log_noise(release, mu, v[:, None])
+        noise = 0.0 if constrained else _log_noise_density(release, mu, v[:, None])
         log_values = log_density(mu, np.broadcast_to(v[:, None], mu.shape)) + noise
-        return np.where(
-            np.isfinite(log_values), log_values, -np.inf
-        )  # a pole at a point is seen by the points about it
+        return np.where(np.isfinite(log_values), log_values, -np.inf)  # a pole at one point shows at its neighbours
 
     def graded(anchors: list[Floats]) -> Floats:
         points = _geometric_points(anchors, reach)
@@ -116,16 +119,16 @@ def _log_masses(log_density: LogDensity, release: BoundedRelease, constrained: b
 
 
 def _geometric_points(anchors: list[Floats], reach: Floats) -> Floats:
-    """Points about anchors (v,), at distances in equal ratios up to `reach`: (v, point), in order."""
+    """(v, point) sorted points at geometrically spaced distances up to `reach` (v,) from anchors (v,)."""
     away = _STEPS * reach[:, None]
     parts = [np.concatenate([a[:, None] - away, a[:, None], a[:, None] + away], axis=1) for a in anchors]
     return np.sort(np.concatenate(parts, axis=1), axis=1)
 
 
-def _log_noise(release: BoundedRelease, mu: Floats, v: Floats) -> Floats:
-    """Log density of a released mean given mu and v, with one value in place of all releases; 0 if no mean is released.
+def _log_noise_density(release: BoundedRelease, mu: Floats, v: Floats) -> Floats:
+    """Log density of the released mean given mu and v, with one value for all releases; 0 if no mean is released.
 
-    The released mean is the median one, its noise the widest, and the number of records the smallest.
+    That value has the median of the released means, the widest noise, and the smallest number of records.
     """
     if release.mean is None:
         return np.zeros(mu.shape)

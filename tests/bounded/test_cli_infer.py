@@ -129,7 +129,7 @@ def test_what_was_not_released_is_no_headline(tmp_path: Path) -> None:
     path = written(tmp_path, "[release]\nvariance = 54.3917\nn = 10\nepsilon = 1\nbounds = [0, 10]\n")
     text = flat(printed(path))
     assert "release.toml The population standard deviation is 1.37 to 4.99 with probability 95%." in text
-    assert "No mean was released: what is said of it follows from the prior and the bounds." in text
+    assert "No mean was released: its posterior follows from the prior and the bounds." in text
 
 
 def test_a_small_probability_is_not_rounded_to_none(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def log_conditionals(
     point: dict[str, Any], values: Floats, release: BoundedRelease, prior: Any, *, printed: bool = False
 ) -> dict[str, Floats]:
     """Log densities, up to constants, of each variable at `values` given the others, as the sampler draws them."""
-    problem = statistics_gibbs.as_problem(release, prior, True, published=printed)
+    problem = statistics_gibbs.chain_input(release, prior, True, published=printed)
     n, (ystar, sstar, rate1, rate2), (mu0, kappa0, *_) = problem.n, problem.release, problem.prior
     mu, sigma2, ybar, s2, precision = (point[name] for name in ("mu", "sigma2", "ybar", "s2", "precision"))
     centre, variance = chains.mean_conditional(ybar, sigma2, n, mu0, kappa0)

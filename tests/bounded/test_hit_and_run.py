@@ -35,15 +35,15 @@ def test_a_chord_ends_where_the_first_constraint_is_broken() -> None:
     assert (high > 0).all()
     for end in (low, high):
         inside, outside = (start + (share * end)[:, None] * direction for share in (1 - 1e-6, 1 + 1e-6))
-        assert sufficient_statistics.kept_constraints(inside, N).all()
-        assert not sufficient_statistics.kept_constraints(outside, N).all(axis=-1).any()
+        assert sufficient_statistics.satisfied_constraints(inside, N).all()
+        assert not sufficient_statistics.satisfied_constraints(outside, N).all(axis=-1).any()
 
 
 def test_every_constraint_that_does_not_follow_from_others_ends_some_chord() -> None:
     """Sx <= n and Sy <= n follow from the squares and the matrix: they never are the first to be broken."""
     start, direction = feasible(400, 3), np.random.default_rng(4).normal(size=(400, 5))
     beyond = start + 1.000001 * hit_and_run.chord(start, direction, N)[1][:, None] * direction
-    broken = (~sufficient_statistics.kept_constraints(beyond, N)).any(axis=0)
+    broken = (~sufficient_statistics.satisfied_constraints(beyond, N)).any(axis=0)
     np.testing.assert_array_equal(broken, [False, True, False, True, True, True])
 
 
@@ -60,7 +60,7 @@ def test_steps_of_the_sums_keep_the_law_that_rejection_draws_from() -> None:
     turn = rng.normal(size=(5, 5)) * [2.0, 1.5, 3.0, 1.0, 2.0]
     covariance, centre = turn @ turn.T / 5 + 0.1 * np.eye(5), np.array([4.0, 5.0, 17.0, -1.0, 18.0])
     free = rng.multivariate_normal(centre, covariance, 200_000)
-    exact = free[sufficient_statistics.kept_constraints(free, N).all(axis=-1)]
+    exact = free[sufficient_statistics.satisfied_constraints(free, N).all(axis=-1)]
     assert 3000 < len(exact) < 100_000  # most are rejected
     exact = exact[:6000]
     half = len(exact) // 2
@@ -69,10 +69,10 @@ def test_steps_of_the_sums_keep_the_law_that_rejection_draws_from() -> None:
     fresh, moved = exact[:half], exact[half : 2 * half]
     arrived = np.tile(N * hit_and_run.INSIDE, (half, 1))
     for _ in range(8):
-        arrived = hit_and_run.moved_sums(arrived, *given, N, rng)
-    once = hit_and_run.moved_sums(moved, *given, N, rng)
+        arrived = hit_and_run.hit_and_run_sums(arrived, *given, N, rng)
+    once = hit_and_run.hit_and_run_sums(moved, *given, N, rng)
     for moved in (once, arrived):
-        assert sufficient_statistics.kept_constraints(moved, N).all()
+        assert sufficient_statistics.satisfied_constraints(moved, N).all()
         for place in range(5):
             assert stats.ks_2samp(fresh[:, place], moved[:, place]).pvalue > 1e-4
         for side in ((1, -1, 0, 0, 0), (0, 0, 1, -1, 0), (0, 0, 1, 0, -1), (1, 1, 1, 1, 1)):
@@ -101,7 +101,7 @@ def test_steps_of_the_coefficients_have_the_conjugate_law_kept_to_the_region(tig
     given = (np.tile(law.mean, (chains, 1)), np.tile(precision, (chains, 1, 1)), law.a0, np.full(chains, law.b0))
     found, tau, kept = np.tile([0.5, 0.0], (chains, 1)), np.full(chains, 8.0), []
     for sweep in range(60):
-        found, tau = hit_and_run.moved_coefficients(found, tau, given, 4.0, tight, rng)
+        found, tau = hit_and_run.hit_and_run_coefficients(found, tau, given, 4.0, tight, rng)
         assert regression_law.in_region(found, tight).all()
         assert tau.min() >= 4.0
         if sweep >= 30 and sweep % 10 == 9:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 import adversary as adv
 from adversary.bounded.prior import Flat, NormalInverseGamma
 from adversary.bounded.report import posterior_figures as bounded_posterior
-from adversary.bounded.report.posterior_figures import joint_density, next_value, prior_marginal
+from adversary.bounded.report.posterior_figures import joint_density, predictive_density, prior_marginal
 from adversary.report.kit.figure_files import figure_of
 
 BOTH = ("using the bounds", "ignoring the bounds")
@@ -113,7 +113,7 @@ def test_a_new_value_is_smooth_where_deviations_are_tiny() -> None:
     release = adv.bounded.BoundedRelease(0.5, 1e-6, 50, (0.5, 0.5))
     one = adv.bounded.posterior(release, adv.bounded.NormalInverseGamma(0.5, 1e-3, 500.0, 1e-3))
     edges = np.linspace(0.0, 1.0, 101)
-    density = next_value(one, edges)
+    density = predictive_density(one, edges)
     middle = (edges[1:] + edges[:-1]) / 2.0
     assert float((density * 0.01).sum()) == pytest.approx(1.0, abs=1e-6)
     np.testing.assert_allclose(density, one.density("mu", middle), atol=0.03 * float(density.max()))

@@ -1,9 +1,10 @@
 r"""Sweeps of a Gibbs sampler for regression from noisy sums, vectorized over chains.
 
-One sweep: sums given coefficients and release, coefficients given sums, scales of the Laplace noise. Laplace noise is
-normal with variance w2 and 1/w2 inverse Gaussian given the noise, so that the first step is a normal draw. Constraints
-reject draws of a block; a chain whose draws are all rejected takes the steps of `hit_and_run` instead. Chains are the
-first axis of every array: an operation costs about as much for a hundred chains as for one.
+One sweep draws the sums given coefficients and release, the coefficients given the sums, and the scales of the Laplace
+noise. Laplace noise is a scale mixture of normals with variance w2, and 1/w2 is inverse Gaussian given the noise;
+so the first step is a normal draw. Draws that violate constraints are rejected; a chain without an accepted draw takes
+steps of `hit_and_run` instead. Chains are the first axis of every array: an operation costs about as much for a hundred
+chains as for one.
 """
 
 from __future__ import annotations
@@ -16,15 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adversary._core import Floats, Integers
-from adversary.bounded.regression.hit_and_run import INSIDE, moved_coefficients, moved_sums
+from adversary.bounded.regression.hit_and_run import INSIDE, hit_and_run_coefficients, hit_and_run_sums
 from adversary.bounded.regression.regression_law import in_region
 from adversary.bounded.regression.regressor_moments import record_law
-from adversary.bounded.regression.sufficient_statistics import CONSTRAINTS, MATRIX, SUMS, kept_constraints
+from adversary.bounded.regression.sufficient_statistics import CONSTRAINTS, MATRIX, SUMS, satisfied_constraints
 
+# Largest variance of values in [0, 1].
 LARGEST_SIGMA2 = 0.25
+
+# Lower limits that make inverses finite: of eigenvalues of the covariance of a record, and of the noise of a sum.
 SMALLEST_EIGENVALUE = 1e-8
 SMALLEST_NOISE = 1e-12
 
+# Largest number of proposals per chain in one step of rejection sampling.
 _BLOCK = 4096
 _REMEDY = "the noise contradicts the constraints, and the published script knows no other step: use gibbs"
 
@@ -32,11 +37,11 @@ Proposal = Callable[[Integers, int], tuple[NDArray[np.bool_], tuple[Floats, ...]
 
 
 class SamplerStuck(RuntimeError):
-    """A constraint rejected every one of max_tries draws of the published script; the message names it."""
+    """Error of the published script: a constraint, named in the message, rejected all of `tries` draws."""
 
 
 class SweepTrace(NamedTuple):
-    """Draws: theta (chain, draw, 2), sigma2 (chain, draw), sums (chain, draw, statistic)."""
+    """Draws: theta (chain, draw, 2) intercept and slope, sigma2 (chain, draw), sums (chain, draw, statistic)."""
 
     theta: Floats
     sigma2: Floats
@@ -49,11 +54,11 @@ class Sweeps:
 
     Parameters
     ----------
-    n : records
-    noisy : released sums, (Sx, Sxx, Sy, Sxy, Syy) or with n first
+    n : number of records
+    noisy : released sums (Sx, Sxx, Sy, Sxy, Syy), or with n first
     moments : E x^0, ..., E x^4
-    rate : of the Laplace noise, epsilon of a query
-    centre, precision, shape, scale : mu0, Lambda0, a0, b0
+    rate : rate of the Laplace noise, epsilon of one query
+    centre, precision, shape, scale : prior parameters mu0, Lambda0, a0, b0
     constrained : whether sums, coefficients and sigma2 are restricted to feasible values for data in [0, 1]
     tight : whether the smaller region of coefficients is used
     published : whether to repeat the errors of the published script; a chain with only rejections then raises
@@ -74,10 +79,11 @@ class Sweeps:
     tries: int
 
     def run(self, chains: int, burn: int, draws: int, rng: np.random.Generator) -> SweepTrace:
-        """Gibbs chains, each from its own draw of the prior (constrained, with a line in [0, 1] throughout).
+        """Run `chains` Gibbs chains of `draws` recorded sweeps, after `burn` sweeps.
 
-        If no draw of the prior is available, a chain starts with steps from the line 1/2 and sigma2 = 1/8. Its sums
-        start from those of records spread evenly over the unit square.
+        Each chain starts from its own draw of the prior (with constraints: of lines that stay in [0, 1]). If all such
+        draws are rejected, it starts with steps from the line 1/2 and sigma2 = 1/8. Sums start from those of records
+        spread evenly over the unit square.
         """
         size = self.noisy.size
         trace = SweepTrace(np.empty((draws, chains, 2)), np.empty((draws, chains)), np.empty((draws, chains, size)))
@@ -97,9 +103,14 @@ class Sweeps:
         return SweepTrace(*(np.swapaxes(part, 0, 1) for part in trace))
 
     def sums(self, given: tuple[Floats, Floats], weights: Floats, before: Floats, rng: np.random.Generator) -> Floats:
-        """Confidential sums given (theta, sigma2), the release and 1/w2 of each: shape (chain, statistic).
+        """Draw the confidential sums given coefficients, release and scales of the noise: (chain, statistic).
 
-        `before` are feasible sums, from which a chain moves that no draw is kept for.
+        Parameters
+        ----------
+        given : theta (chain, 2) and sigma2 (chain,)
+        weights : (chain, statistic) values of 1/w2
+        before : (chain, statistic) feasible sums, from which a chain takes steps if all its draws are rejected
+        rng : Generator
         """
         size = self.noisy.size
         mean, law = record_law(*given, self.moments, published=self.published)
@@ -115,7 +126,7 @@ class Sweeps:
             drawn = centre[pending, None] + rng.standard_normal((pending.size, block, size)) @ root[pending]
             if not self.constrained:
                 return np.ones((pending.size, block), dtype=bool), (drawn,)
-            accepted = kept_constraints(drawn, self.n)
+            accepted = satisfied_constraints(drawn, self.n)
             worst[:] = (~accepted).sum(axis=(0, 1))
             return accepted.all(axis=-1), (drawn,)
 
@@ -125,11 +136,14 @@ class Sweeps:
             name = CONSTRAINTS[int(np.argmax(worst))]
             raise SamplerStuck(f"no feasible sums in {self.tries} tries, most often for want of {name}; {_REMEDY}")
         if left.size:
-            sums[left] = moved_sums(before[left], centre[left], precision[left], root[left], self.n, rng)
+            sums[left] = hit_and_run_sums(before[left], centre[left], precision[left], root[left], self.n, rng)
         return sums
 
     def conjugate(self, sums: Floats) -> tuple[Floats, Floats, float, Floats]:
-        """mu_n, Lambda_n, a_n and b_n given sums; without constraints, given the nearest sums of some real data."""
+        """Parameters mu_n, Lambda_n, a_n, b_n of the conjugate distribution given sums (chain, statistic).
+
+        Without constraints, the moment matrix is first projected to the positive semidefinite ones.
+        """
         full = np.concatenate([np.full((len(sums), len(SUMS) - sums.shape[1]), self.n), sums], axis=1)
         matrix = full[:, MATRIX]
         if not self.constrained:
@@ -148,9 +162,13 @@ class Sweeps:
         before: tuple[Floats, Floats],
         rng: np.random.Generator,
     ) -> tuple[Floats, Floats]:
-        """theta (chain, 2) and sigma2 (chain,) from their conjugate law (mu_n, Lambda_n, a_n, b_n), in the region.
+        """Draw theta (chain, 2) and sigma2 (chain,) from their conjugate distribution, truncated to the region.
 
-        `before` are theta and sigma2 in the region, from which a chain moves that no draw is kept for.
+        Parameters
+        ----------
+        law : mu_n, Lambda_n, a_n, b_n, from `conjugate`
+        before : theta and sigma2 in the region, from which a chain takes steps if all its draws are rejected
+        rng : Generator
         """
         centre, precision, shape, scale = law
         root = np.swapaxes(np.linalg.cholesky(np.linalg.inv(precision)), 1, 2)
@@ -177,16 +195,17 @@ class Sweeps:
         if left.size:
             here = (centre[left], precision[left], shape, scale[left])
             line, tau = before[0][left], 1.0 / before[1][left]
-            theta[left], tau = moved_coefficients(line, tau, here, 1.0 / LARGEST_SIGMA2, self.tight, rng)
+            theta[left], tau = hit_and_run_coefficients(line, tau, here, 1.0 / LARGEST_SIGMA2, self.tight, rng)
             sigma2[left] = 1.0 / tau
         return theta, sigma2
 
 
 def first_accepted(propose: Proposal, chains: int, tries: int) -> tuple[tuple[Floats, ...], Integers]:
-    """The first accepted of at most `tries` proposals of each chain, in blocks that grow; and the chains without one.
+    """Rejection sampling for all chains: first accepted of at most `tries` proposals each, in blocks of growing size.
 
-    `propose(pending, block)` gives, for the chains pending, which of a block are accepted, and the proposals. The rows
-    of chains without one hold anything.
+    `propose(pending, block)` returns, for the chains `pending`, a mask (pending, block) of accepted proposals, and the
+    proposals. Returns the accepted values, (chain, ...) each, and the indices of chains without one, whose values are
+    arbitrary.
     """
     pending, done, block = np.arange(chains), 0, 2
     chosen: tuple[Floats, ...] | None = None
@@ -206,10 +225,10 @@ def first_accepted(propose: Proposal, chains: int, tries: int) -> tuple[tuple[Fl
 def gamma_above(
     shape: float, rate: Floats, low: float, size: tuple[int, ...], rng: np.random.Generator
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Proposals of Gamma(shape, rate), shape > 1, and which to accept for the law above `low`.
+    """Proposals for Gamma(shape, rate) truncated to values above `low`, and a mask of those to accept; shape > 1.
 
-    From the law itself where it often lies there; otherwise from the exponential that touches its log-concave density
-    at `low`.
+    They come from Gamma(shape, rate) itself, or, if `low` is at least one standard deviation above its mode, from an
+    exponential distribution that touches its log-concave density at `low`.
     """
     far = rate * low >= shape - 1.0 + np.sqrt(shape)
     step = rng.standard_exponential(size) / np.where(far, rate - (shape - 1.0) / low, 1.0)
@@ -236,7 +255,10 @@ def gamma_below(
 
 
 def inverse_gaussian(mean: Floats, shape: float, rng: np.random.Generator) -> Floats:
-    """Inverse Gaussian draws, by the smaller root of a quadratic written without cancellation."""
+    """Inverse Gaussian draws of this mean (any shape) and shape parameter (Michael, Schucany and Haas 1976).
+
+    The smaller root of the quadratic is written without cancellation for large mean / shape.
+    """
     half = mean * rng.standard_normal(mean.shape) ** 2 / (2.0 * shape)
     root = 1.0 + half + np.sqrt(half * (half + 2.0))
     return np.where(rng.random(mean.shape) * (1.0 + 1.0 / root) <= 1.0, mean / root, mean * root)

@@ -17,7 +17,7 @@ import numpy as np
 
 from adversary._core import Floats
 from adversary.bounded.regression.regression_law import in_region
-from adversary.bounded.regression.sufficient_statistics import MATRIX, kept_constraints
+from adversary.bounded.regression.sufficient_statistics import MATRIX, satisfied_constraints
 
 # (Sx, Sxx, Sy, Sxy, Syy) / n of records spread evenly over the unit square: well inside the region.
 INSIDE = np.array([1 / 2, 1 / 3, 1 / 2, 1 / 4, 1 / 3])
@@ -60,7 +60,7 @@ def _moment_matrix(sums: Floats, n: float) -> Floats:
     return np.concatenate([np.full((*sums.shape[:-1], 1), n), sums], axis=-1)[..., MATRIX]
 
 
-def moved_sums(
+def hit_and_run_sums(
     sums: Floats, centre: Floats, precision: Floats, root: Floats, n: float, rng: np.random.Generator
 ) -> Floats:
     """Feasible sums, shape (chain, 5), each moved along ten lines under N(centre, precision^-1) kept to the region.
@@ -77,11 +77,11 @@ def moved_sums(
         bend = (line * steep).sum(axis=-1)
         step = truncated_normals(((centre - sums) * steep).sum(axis=-1) / bend, bend**-0.5, *chord(sums, line, n), rng)
         moved = sums + step[:, None] * line
-        sums = np.where(kept_constraints(moved, n).all(axis=-1)[:, None], moved, sums)  # but for rounding, always
+        sums = np.where(satisfied_constraints(moved, n).all(axis=-1)[:, None], moved, sums)  # but for rounding, always
     return sums
 
 
-def moved_coefficients(
+def hit_and_run_coefficients(
     theta: Floats,
     tau: Floats,
     law: tuple[Floats, Floats, float, Floats],

@@ -2,8 +2,8 @@ r"""Sufficient sums of simple regression, their release under replace-one differ
 
 .. math:: S = (n, \sum x, \sum x^2, \sum y, \sum xy, \sum y^2), \quad M_k = \sum x^k, \; k = 0, \dots, 4
 
-With x and y in [0, 1] every sum but n moves by at most 1 when one record is replaced, so each is published with
-Laplace noise of scale 1 / epsilon. n is public: noise on it would spend two more queries on nothing.
+With x and y in [0, 1] every sum except n changes by at most 1 when one record is replaced, so each is published with
+Laplace noise of scale 1 / epsilon. n is public: noise on it would cost two more queries and protect nothing.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from adversary.bounded.bounded_release import FAR
 from adversary.bounded.regression.regressor_moments import MOMENTS, check_moments, power_sums
 
 SUMS = ("n", "x", "xx", "y", "xy", "yy")
-"""Names of the sums of S."""
+"""Names of the six sums of S."""
 
 _NAMES = (*SUMS[1:], *(f"moment {name}" for name in MOMENTS[1:]))
 
-# Places in S of the moment matrix [[X'X, X'y], [y'X, y'y]].
+# Indices in S of the entries of the moment matrix [[X'X, X'y], [y'X, y'y]].
 MATRIX = np.array([[0, 1, 3], [1, 2, 4], [3, 4, 5]])
 
 # Constraints on the sums of n records in [0, 1]^2, in the order of their check.
@@ -50,7 +50,7 @@ CONSTRAINTS = (
 
 Interval = tuple[float, float]
 
-# Sums of which the first is never above the second: of smaller terms, or the same sum released twice.
+# Pairs of sums of which the first is at most the second: its terms are smaller, or it is the same sum.
 _AT_MOST = (
     ("xx", "x"), ("xy", "x"), ("xy", "y"), ("yy", "y"), ("moment x2", "moment x"), ("moment x3", "moment x2"),
     ("moment x4", "moment x3"), ("x", "moment x"), ("moment x", "x"), ("xx", "moment x2"), ("moment x2", "xx"),
@@ -129,12 +129,12 @@ def feasible_sums(sums: ArrayLike, n: ArrayLike) -> NDArray[np.bool_] | bool:
     s = check_number("sums", sums)
     if s.ndim == 0 or s.shape[-1] not in (5, 6):
         raise ValueError(f"sums must be (Sx, Sxx, Sy, Sxy, Syy), after n or not, got shape {s.shape}")
-    answer = kept_constraints(s[..., -5:], as_array(check_whole("n", n, minimum=2))).all(axis=-1)
+    answer = satisfied_constraints(s[..., -5:], as_array(check_whole("n", n, minimum=2))).all(axis=-1)
     return bool(answer) if answer.ndim == 0 else np.asarray(answer)
 
 
-def kept_constraints(sums: Floats, n: float | Floats) -> NDArray[np.bool_]:
-    """Mask of the `CONSTRAINTS` that the sums (Sx, Sxx, Sy, Sxy, Syy), shape (..., 5), satisfy: shape (..., 6)."""
+def satisfied_constraints(sums: Floats, n: float | Floats) -> NDArray[np.bool_]:
+    """(..., 6) mask of the `CONSTRAINTS` that sums (Sx, Sxx, Sy, Sxy, Syy), shape (..., 5), of n records satisfy."""
     x, xx, y, xy, yy = (sums[..., i] for i in range(5))
     minor, last = n * xx - x * x, n * yy - y * y
     rules = [
@@ -150,7 +150,7 @@ def kept_constraints(sums: Floats, n: float | Floats) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False)
 class RegressionRelease:
-    """Noisy sums and noisy moment sums of n records, x and y brought to [0, 1] by their public bounds.
+    """Noisy sums and noisy moment sums of n records, with x and y rescaled to [0, 1] by their public bounds.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class RegressionRelease:
     moments : noisy sums of x, x^2, x^3, x^4, or five numbers with that of x^0 first
     n : number of records, public
     epsilon : budget of each query (not of all): Laplace noise of scale 1 / epsilon
-    n_known : whether n went out without noise; then a first number of six, or of five, is not looked at
+    n_known : whether n was published without noise; a first number of six, or of five, is then ignored
     x_bounds, y_bounds : public ranges of the data
 
     Raises
@@ -167,8 +167,8 @@ class RegressionRelease:
 
     Warns
     -----
-    UserWarning : a sum 20 noise scales or more outside of 0 to n, or above another that it cannot exceed: probably of
-        data in their own units
+    UserWarning : a sum that is 20 noise scales or more outside [0, n], or above another that it cannot exceed: the data
+        were probably not rescaled
 
     References
     ----------
@@ -190,7 +190,7 @@ class RegressionRelease:
             check_bounds(name, bounds)
         for name, full in (("sums", len(SUMS)), ("moments", len(MOMENTS))):
             self._numbers(name, full)
-        if far := self._far:
+        if far := self._implausible_sums:
             named = ", ".join(f"{name} by {excess:,.0f}" for name, excess in far.items())
             warnings.warn(
                 f"the released sums are farther from those of any data in [0, 1] than noise reaches ({FAR:g} scales): "
@@ -199,9 +199,8 @@ class RegressionRelease:
             )
 
     @property
-    def _far(self) -> dict[str, float]:
-        """Noise scales, where they are many, by which sums lie outside of 0 to n, or else above what they cannot
-        exceed."""
+    def _implausible_sums(self) -> dict[str, float]:
+        """Sums at least `FAR` noise scales outside [0, n], or else above a larger sum, and that number of scales."""
         values = dict(zip(_NAMES, [*self.noisy_sums[1:], *self.noisy_moments[1:]], strict=True))
         outside = {name: max(-x, x - self.n) for name, x in values.items()}
         above = {f"{low} above {high}": values[low] - values[high] for low, high in _AT_MOST}
@@ -224,12 +223,12 @@ class RegressionRelease:
 
     @property
     def noisy_sums(self) -> Floats:
-        """(n, Sx, Sxx, Sy, Sxy, Syy) as released, the first exact where n is known."""
+        """(6,) released (n, Sx, Sxx, Sy, Sxy, Syy), with the exact n if it is known."""
         return self._with_n(self._numbers("sums", len(SUMS)), len(SUMS))
 
     @property
     def noisy_moments(self) -> Floats:
-        """Sums of x^0, ..., x^4 as released, the first exact where n is known."""
+        """(5,) released sums of x^0, ..., x^4, with the exact n if it is known."""
         return self._with_n(self._numbers("moments", len(MOMENTS)), len(MOMENTS))
 
     def _with_n(self, given: Floats, full: int) -> Floats:
@@ -237,7 +236,7 @@ class RegressionRelease:
 
     @property
     def queries(self) -> int:
-        """Noisy numbers published: 9, or 11 where n is noised too (twice)."""
+        """Number of noisy numbers published: 9, or 11 if n has noise too (twice)."""
         return len(SUMS) + len(MOMENTS) - (2 if self.n_known else 0)
 
     @property
@@ -247,7 +246,7 @@ class RegressionRelease:
 
     @property
     def observed(self) -> dict[str, Floats]:
-        """The released variables as `models.regression` names them, for `pm.observe`."""
+        """Released variables by their names in `models.regression`, for `pm.observe`."""
         return {"noisy[sums]": self.noisy_sums[1:], "noisy[moments]": self.noisy_moments[1:]}
 
     @classmethod
@@ -262,9 +261,17 @@ class RegressionRelease:
         x_bounds: Interval = (0.0, 1.0),
         y_bounds: Interval = (0.0, 1.0),
     ) -> RegressionRelease:
-        """Release n records with fresh noise; epsilon is that of each query, so the whole costs `total_epsilon`.
+        """Release of n records with fresh noise, for simulation studies; its total cost is `total_epsilon`.
 
-        The noise is drawn in floating point, for studies; it is not hardened against attacks on its last bits.
+        The noise is drawn in floating point; it is not hardened against attacks on its last bits.
+
+        Parameters
+        ----------
+        x, y : records within their bounds, (n,) each
+        epsilon : budget of each query
+        rng : seed or Generator
+        n_known : whether n is published without noise
+        x_bounds, y_bounds : public ranges of the data
 
         Raises
         ------
@@ -279,7 +286,7 @@ class RegressionRelease:
         noise = np.random.default_rng(rng).laplace(0.0, 1.0 / epsilon, release.queries)
         split = len(SUMS) - 1 if n_known else len(SUMS)
         sums, moments = exact.sums[-split:] + noise[:split], check_moments("moments", exact.moments)
-        # and not a new one: of simulated data nobody asks about units
+        # copied, not constructed: simulated data need no warning about their units
         noisy = copy.copy(release)
         object.__setattr__(noisy, "sums", sums)
         object.__setattr__(noisy, "moments", moments[1 - split :] + noise[split:])

@@ -14,6 +14,8 @@ from adversary.report.kit import Card, Column, Document, Section, Summary, Table
 
 READINGS = {"constrained": "using the bounds", "unconstrained": "ignoring the bounds"}
 """Names of the two posteriors of a release."""
+
+# Groups of the tree that are printed.
 LISTED = ("parameters", "predictive", "fit", "release", "prior")
 
 
@@ -21,7 +23,10 @@ File = ReleaseFile | RegressionFile
 
 
 def posteriors_by_reading[P](file: File, read: Callable[[str], P]) -> tuple[dict[str, P], dict[str, str]]:
-    """The posteriors by the names of `READINGS`, the requested one first, and of the other why, if there is none."""
+    """Posteriors by the names of `READINGS`, the requested one first, and the error message of a missing one.
+
+    read : function of a name that computes the posterior; its error is raised for the requested one
+    """
     names = list(READINGS) if file.constrained else list(READINGS)[::-1]
     posteriors: dict[str, P] = {}
     refused: dict[str, str] = {}
@@ -36,7 +41,10 @@ def posteriors_by_reading[P](file: File, read: Callable[[str], P]) -> tuple[dict
 
 
 def tree_of(file: File, groups: Mapping[str, xr.Dataset], refused: Mapping[str, str], **more: Any) -> xr.DataTree:
-    """The numbers of an answer, with what the file says as attributes; `main` is the requested posterior."""
+    """Tree of the groups of an answer, with fields of the file as attributes; `main` names the requested posterior.
+
+    refused : error messages of missing posteriors, by name
+    """
     tree = xr.DataTree.from_dict({name: group for name, group in groups.items() if group})
     tree.attrs.update(
         title=file.name, source=file.source, prob=file.prob,
@@ -53,7 +61,10 @@ def document(
     released: Sequence[str],
     sections: Sequence[Section],
 ) -> Document:
-    """The answer for people: `released` are sentences on what was published and what was believed before."""
+    """Document from an answer.
+
+    card : card of the page; released : sentences on the release and the prior; sections : sections of the page
+    """
     missing = [
         f"There is no posterior {READINGS[name]}: {tree.attrs[f'refused_{name}']}."
         for name in READINGS
@@ -64,13 +75,13 @@ def document(
 
 
 def summarised(tree: xr.DataTree, verdict: str, warnings: Sequence[str] = ()) -> xr.DataTree:
-    """The numbers with their title, verdict and warnings."""
+    """The tree itself, with title, verdict and warnings of its summary added."""
     listed = [name for name in LISTED if name in tree.children]
     return Summary(tree.attrs["title"], listed, verdict, warnings=warnings).on(tree)
 
 
 def intervals(tree: xr.DataTree, names: Mapping[str, str], measures: Sequence[str]) -> Table:
-    """Every parameter of either posterior: single numbers, and both intervals."""
+    """Table of every parameter of both posteriors: `measures`, and both intervals."""
     prob = percent(tree.attrs["prob"])
     columns = {name: Column(name, "number") for name in measures} | {
         key: Column(f"{kind} {prob} interval", "posterior interval")
@@ -82,25 +93,29 @@ def intervals(tree: xr.DataTree, names: Mapping[str, str], measures: Sequence[st
 
 
 def side_by_side(tree: xr.DataTree, group: str, columns: Mapping[str, Column], name: str) -> Table:
-    """Numbers of a group, a row for either posterior."""
+    """Table of a group, with one row per posterior."""
     heads = {"reading": "posterior", **columns}
     return tabulate(tree[group].to_dataset(), heads, name=name, called={"reading": READINGS}, missing="none")
 
 
 def hdi(tree: xr.DataTree, parameter: str, reading: str | None = None) -> tuple[float, float]:
-    """Ends of the shortest interval of a parameter; of the requested posterior, if none is named."""
+    """(lower, upper) shortest interval of a parameter, by default of the requested posterior."""
     hdi_array = tree["parameters"].to_dataset()["hdi"]
     low, high = hdi_array.sel(reading=reading or tree.attrs["main"], parameter=parameter).values.tolist()
     return low, high
 
 
 def interval_text(tree: xr.DataTree, parameter: str, unit: str = "") -> str:
-    """That interval with its unit, if it has one."""
+    """Shortest interval of a parameter as text, with its unit, if any."""
     return f"{interval(hdi(tree, parameter))} {unit}".rstrip()
 
 
 def gain(tree: xr.DataTree, names: Mapping[str, str], known: str, impossible: str) -> str:
-    """Sentences on the benefit of the bounds: shorter intervals, and the infeasible probability without them."""
+    """Sentences on the benefit of the bounds: shorter intervals, and the infeasible probability without them.
+
+    names : parameters to compare, with their names in words
+    known : fact about the bounds; impossible : noun for infeasible values
+    """
     refused = {name: tree.attrs.get(f"refused_{name}") for name in READINGS}
     if refused["unconstrained"]:
         return f"Without the fact that {known}, no posterior exists."
@@ -116,7 +131,7 @@ def gain(tree: xr.DataTree, names: Mapping[str, str], known: str, impossible: st
 
 
 def _shorter(tree: xr.DataTree, parameter: str) -> str:
-    """Ratio of two lengths, in percent."""
+    """Change of an interval's length by using the bounds, in words: "12 % shorter"."""
     using, ignoring = (high - low for low, high in (hdi(tree, parameter, name) for name in READINGS))
     change = round(100.0 * abs(1.0 - using / ignoring)) if ignoring > 0.0 else 0
     return f"{change}{PERCENT} {'shorter' if using < ignoring else 'longer'}" if change else "no shorter"

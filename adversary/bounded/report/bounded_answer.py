@@ -1,7 +1,7 @@
-"""The mean and standard deviation behind noisy ones, with the bounds of the data used and with them ignored.
+"""Answer about a noisy mean and variance: posteriors of the exact ones, using and ignoring the bounds of the data.
 
-They are those of the population the values are drawn from, or of the values themselves, as the file asks. Every number
-is from the quadrature; draws are there for ArviZ.
+They concern the population from which the values are drawn, or the values themselves, by the file's option. All numbers
+come from quadrature; draws are added for ArviZ.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ ENDS = ["lower", "upper"]
 
 
 def solve(file: ReleaseFile) -> tuple[xr.DataTree, dict[str, Posterior]]:
-    """Both posteriors of a release file, and they themselves by name.
+    """Answer from a release file, and both posteriors by name.
 
     Groups `parameters` (reading, parameter, end), `predictive` and `fit` (reading), `release`, `prior`, `posterior`
-    (draws of the requested one) and `density` (marginals on grids).
+    (draws of the requested posterior) and `density` (marginals on grids).
     """
     from adversary.bounded.bounded_posterior import posterior
 
@@ -51,11 +51,11 @@ def solve(file: ReleaseFile) -> tuple[xr.DataTree, dict[str, Posterior]]:
     tree = both_readings.tree_of(file, groups, refused, **words)
     tree["posterior"] = next(iter(posteriors.values())).sample(DRAWS, SEED)["posterior"]
     tree["density"] = xr.DataTree.from_dict({name: one.to_xarray()["density"] for name, one in posteriors.items()})
-    return both_readings.summarised(tree, _intervals(file, tree)[0], _unsure(tree)), posteriors
+    return both_readings.summarised(tree, _intervals(file, tree)[0], _convergence_warnings(tree)), posteriors
 
 
 def _numbers(posteriors: Mapping[str, Posterior], prob: float) -> dict[str, xr.Dataset]:
-    """Tables of the posteriors: their parameters, a new value, and diagnostics."""
+    """Datasets by group: parameters, prediction of a new value, and diagnostics of the posteriors."""
     every, at, dims = list(posteriors.values()), {"reading": list(posteriors)}, ("reading", "parameter")
     names = list(PARAMETERS[every[0].quantity])
 
@@ -101,7 +101,7 @@ def _prior(file: ReleaseFile) -> xr.Dataset:
 
 @guarded_document
 def document(file: ReleaseFile, posteriors: Mapping[str, Posterior], tree: xr.DataTree) -> Document:
-    """The answer of `solve` for people."""
+    """Document from the results of `solve`."""
     low, high = file.release.bounds
     prob, called = percent(file.prob), PARAMETERS[file.posterior_of]
     rows = {name: words.replace("standard deviation", "sd") for name, words in called.items()}
@@ -132,7 +132,7 @@ def document(file: ReleaseFile, posteriors: Mapping[str, Posterior], tree: xr.Da
             _intervals(file, tree)[1],
             tables=[both_readings.intervals(tree, rows, ("mean", "sd", "mode"))],
             figures=[marginals],
-            notes=[*[unit] * bool(unit), _of_whom(file)],
+            notes=[*[unit] * bool(unit), _quantity_note(file)],
         )),
         *(
             attempt("A new value", partial(_new_value, tree, new, figure))
@@ -147,7 +147,7 @@ def document(file: ReleaseFile, posteriors: Mapping[str, Posterior], tree: xr.Da
 
 
 def _intervals(file: ReleaseFile, tree: xr.DataTree) -> list[str]:
-    """Credible intervals of mean and deviation, a sentence each; the mean first if it was published."""
+    """One sentence each on the credible intervals of mean and deviation; the mean first if it was published."""
     whose, called = f" of {file.quantity}" if file.quantity else "", PARAMETERS[file.posterior_of]
     names = ("sigma", "mu") if file.release.mean is None else ("mu", "sigma")
     ends = {name: interval_text(tree, name, file.unit) for name in names}
@@ -155,7 +155,7 @@ def _intervals(file: ReleaseFile, tree: xr.DataTree) -> list[str]:
     return [f"The {called[name]}{whose} is {text} with probability {prob}." for name, text in ends.items()]
 
 
-def _of_whom(file: ReleaseFile) -> str:
+def _quantity_note(file: ReleaseFile) -> str:
     """Sentence on the quantity of the answer (population or data), and the option for the other."""
     n = f"{int(file.release.size):,}"
     if file.posterior_of == "data":
@@ -170,12 +170,12 @@ def _of_whom(file: ReleaseFile) -> str:
 
 
 def _new_value(tree: xr.DataTree, columns: dict[str, Column], figure: Figure) -> Section:
-    """The prediction of one more value."""
+    """Section on the prediction of one more value."""
     return Section("A new value", tables=[side_by_side(tree, "predictive", columns, "new_value")], figures=[figure])
 
 
 def _describe_release(file: ReleaseFile) -> list[str]:
-    """The release and the prior, a sentence each."""
+    """One sentence each on the release, the prior, and a statistic that was not released."""
     release = file.release
     budget = "epsilon" if release.rho is None else "rho"
     parts = [
@@ -190,12 +190,12 @@ def _describe_release(file: ReleaseFile) -> list[str]:
     )  # fmt: skip
     prior = f"{PRIORS[1]} ({given})" if given else PRIORS[0]
     missing = [name for name in ("mean", "variance") if getattr(release, name) is None]
-    unseen = [f"No {name} was released: what is said of it follows from the prior and the bounds." for name in missing]
+    unseen = [f"No {name} was released: its posterior follows from the prior and the bounds." for name in missing]
     return [f"Published of {values}: {', '.join(parts)}.", f"Prior: {prior}.", *unseen]
 
 
-def _unsure(tree: xr.DataTree) -> list[str]:
-    """A warning for each posterior whose quadrature has not converged."""
+def _convergence_warnings(tree: xr.DataTree) -> list[str]:
+    """Warning for each posterior whose quadrature has not converged."""
     fit = tree["fit"].to_dataset()
     fits = zip(fit["reading"].values, fit["quadrature_error"].values, strict=True)
     errors = {READINGS[str(name)]: float(error) for name, error in fits}
@@ -208,7 +208,7 @@ def _unsure(tree: xr.DataTree) -> list[str]:
 
 
 def release_figures(file: ReleaseFile, posteriors: Mapping[str, Posterior]) -> list[Figure]:
-    """Marginals, joint density and, of a population, predictive density: drawn on demand."""
+    """Figures of marginals, joint density and, for a population, predictive density; drawn on demand."""
     named = {READINGS[reading]: one for reading, one in posteriors.items()}
     words: dict[str, Any] = {"quantity": file.quantity, "unit": file.unit}
     drawn = [

@@ -1,4 +1,4 @@
-"""`adversary infer`: the mean and deviation behind noisy ones, or the line behind noisy sums."""
+"""`adversary infer`: posterior of the exact mean and deviation given noisy ones, or of a regression line."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def infer_command(
 
 @contextmanager
 def _collect_warnings() -> Iterator[list[str]]:
-    """Warnings, each once, as sentences."""
+    """Collect UserWarnings of the block as sentences, each once."""
     notes: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -1,7 +1,6 @@
-"""Figures of posteriors given a noisy mean and variance: marginals, the feasible region, the next value.
+"""Figures of posteriors given a noisy mean and variance: marginals, joint density with feasible region, prediction.
 
-Every function takes posteriors by name, the one to be looked at first, and gives a matplotlib `Figure` with the finding
-in its title.
+Every function takes posteriors by name, the main one first, and draws axes with the finding as headline.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ from adversary.bounded.region import largest_variance
 from adversary.bounded.report.posterior_words import PARAMETERS
 from adversary.report.plot import marks, sheet
 
-# Of the other parameter, over which a prior is summed.
+# Grid points of the other parameter, over which a prior is integrated.
 PRIOR_POINTS = 1201
 DRAWS, SEED = 20_000, 2020
-"""Of a posterior, over which a new value is averaged."""
+"""Draws of a posterior over which a prediction is averaged, and their seed."""
 
-# In a line beside an axis of the height of a canvas.
+# Characters per line of the label of a vertical axis.
 LETTERS = 45
 
 
 def prior_marginal(
     prior: Any, name: str, x: Floats, bounds: tuple[float, float], *, constrained: bool
 ) -> Floats | None:
-    """Density of "mu" or "sigma" under a prior, at x, in the units of the data.
+    """Prior density of "mu" or "sigma" at x, in the units of the data.
 
-    None where the prior has none (flat without the bounds), or where it is a function of the user's.
+    None if it is improper (flat without the bounds), or if the prior is a user's function.
     """
     flat = isinstance(prior, Flat)
     if not isinstance(prior, (Flat, NormalInverseGamma)) or (flat and not constrained):
@@ -65,11 +64,12 @@ def prior_marginal(
 
 
 def joint_density(one: Posterior, mu: Floats, sigma: Floats) -> Floats:
-    """Density at every (mu, sigma), shape (mu, sigma), relative to the largest; units of the data, one release.
+    """Joint density at every (mu, sigma), shape (mu, sigma), relative to its maximum; one release.
 
     Parameters
     ----------
-    mu, sigma : increasing, sigma above 0
+    one : posterior of one release
+    mu, sigma : increasing values in the units of the data, sigma above 0
     """
     low, width = float(one.release.bounds[0]), float(one.release.width)
     u, v = (as_array(mu) - low) / width, (as_array(sigma) / width) ** 2 / _divisor(one)
@@ -80,13 +80,13 @@ def joint_density(one: Posterior, mu: Floats, sigma: Floats) -> Floats:
 
 
 def _divisor(one: Posterior) -> float:
-    """Largest variance over (mu - a)(b - mu): n / (n - 1) of data, whose variance has divisor n - 1."""
+    """Largest variance divided by (mu - a)(b - mu): 1 for a population, n / (n - 1) for data (divisor n - 1)."""
     n = float(one.release.size)
     return n / (n - 1.0) if one.quantity == "data" else 1.0
 
 
-def next_value(one: Posterior, edges: Floats) -> Floats:
-    """Predictive density in cells of values, normal or, with the bounds, truncated to them; shape (edges - 1,)."""
+def predictive_density(one: Posterior, edges: Floats) -> Floats:
+    """(cell,) predictive density of a new value between consecutive edges: normal, truncated if bounds are used."""
     drawn = one.sample(DRAWS, SEED)["posterior"].to_dataset()
     mu, sigma = (np.ravel(drawn[name].values) for name in ("mu", "sigma"))
     a, b = (float(end) for end in one.release.bounds)
@@ -98,15 +98,15 @@ def next_value(one: Posterior, edges: Floats) -> Floats:
 
 Posteriors = Mapping[str, Posterior]
 
-# Of a curve.
+# Points of a curve.
 POINTS = 801
 
-# Of a predictive density; half of the points along either axis of a joint one.
+# Cells of a predictive density; a joint density has twice as many points along each axis.
 CELLS = 120
 LEVELS = (0.5, 0.95)
 """Probabilities of the regions of a joint density."""
 
-# Probability beyond either end of an axis.
+# Posterior probability beyond either end of an axis.
 TAIL = 0.002
 
 
@@ -114,7 +114,7 @@ TAIL = 0.002
 def posterior_marginals(
     posteriors: Posteriors, prob: float = 0.95, *, quantity: str = "", unit: str = ""
 ) -> sheet.Panels:
-    """Densities of mean and standard deviation; of the first, the shortest interval shaded and the prior dashed.
+    """Marginal densities of mean and standard deviation; for the first posterior, shortest interval and prior.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def posterior_marginals(
         tops = [float(line.max()) for line in lines.values()]
         a, b = first.release.bounds
         ends = (a, b) if name == "mu" else (-np.inf, 0.5 * (b - a) * _divisor(first) ** 0.5)
-        if _plain_density(ax, ends, x, min(max(tops), 2.0 * tops[0])):
+        if _format_density_axis(ax, ends, x, min(max(tops), 2.0 * tops[0])):
             more["grey"] = Patch(color=sheet.IMPOSSIBLE, lw=0, label="impossible")
         ax.set_xlabel(_axis(words[name], quantity, unit))
         ax.set_title(f"{words[name]}: {interval((low, high))}")
@@ -160,11 +160,11 @@ def posterior_marginals(
 
 @sheet.house_style
 def posterior_joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "", ax: Axes | None = None) -> Axes:
-    r"""Mean and standard deviation together, and the region that data within the bounds can have.
+    r"""Joint density of mean and standard deviation, with the region that is feasible for data within the bounds.
 
-    The smallest regions with 50% and 95% of each posterior, those of the first filled. The dark curve is
-    :math:`\sigma^2 = (\mu - a)(b - \mu)`, of the data n / (n - 1) times that; beyond it nothing is feasible. The cross
-    is the release.
+    Contours enclose the smallest regions with 50% and 95% of each posterior, filled for the first. The dark curve is
+    :math:`\sigma^2 = (\mu - a)(b - \mu)`, times n / (n - 1) for data; values above it are infeasible. The cross is the
+    release.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def posterior_joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "
     cross = Line2D([], [], color=sheet.INK, ls="", marker="x", label="released")
     marks.key(ax, dict(marks.coloured(posteriors)), [dark, cross])
     sheet.headline(
-        ax, _impossible(posteriors, "the posterior", lambda one: one.infeasible),
+        ax, _infeasible_headline(posteriors, "the posterior", lambda one: one.infeasible),
         f"Regions with {' and '.join(map(percent, LEVELS))} of the probability",
         shape="Contours of mean and standard deviation under an arch of what is possible.",
     )  # fmt: skip
@@ -211,7 +211,7 @@ def posterior_joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "
 
 @sheet.house_style
 def posterior_predictive(posteriors: Posteriors, *, quantity: str = "", unit: str = "", ax: Axes | None = None) -> Axes:
-    """Density of one more value, the first one filled; grey are values that the bounds rule out.
+    """Predictive density of one more value, filled for the first posterior; values outside the bounds are grey.
 
     Parameters
     ----------
@@ -227,21 +227,24 @@ def posterior_predictive(posteriors: Posteriors, *, quantity: str = "", unit: st
     x = np.union1d(np.linspace(a - reach, b + reach, CELLS + 1), [a, b])
     tops = []
     for i, ((name, one), colour) in enumerate(marks.coloured(posteriors.items())):
-        density = next_value(one, x)
+        density = predictive_density(one, x)
         ax.stairs(density, x, color=colour, lw=2.0, gid=name)
         tops.append(float(density.max()))
         if i == 0:
             ax.stairs(density, x, color=colour, alpha=0.18, lw=0, fill=True)
-    _plain_density(ax, (a, b), x, max(tops))
+    _format_density_axis(ax, (a, b), x, max(tops))
     ax.set_xlabel(_axis("a new value", quantity, unit))
     marks.key(ax, dict(marks.coloured(posteriors)), [Patch(color=sheet.IMPOSSIBLE, lw=0, label="impossible")])
-    what = _impossible(posteriors, "new values", lambda one: one.predictive().outside)
+    what = _infeasible_headline(posteriors, "new values", lambda one: one.predictive().outside)
     sheet.headline(ax, what, "Density of one more value", shape="Densities over the values, grey beyond the bounds.")
     return ax
 
 
-def _impossible(posteriors: Posteriors, what: str, share: Callable[[Posterior], float]) -> str:
-    """Title on the infeasible probability of a posterior that ignores the bounds."""
+def _infeasible_headline(posteriors: Posteriors, what: str, share: Callable[[Posterior], float]) -> str:
+    """Headline on the infeasible probability of a posterior that ignores the bounds.
+
+    share : function of a posterior that returns this probability
+    """
     lost = [float(share(one)) for one in posteriors.values() if not one.constrained]
     if not lost:
         return f"The bounds rule out none of {what}"
@@ -249,7 +252,7 @@ def _impossible(posteriors: Posteriors, what: str, share: Callable[[Posterior], 
 
 
 def _range(posteriors: Posteriors, name: str) -> tuple[float, float]:
-    """Axis range with nearly all of every posterior, at most one width beyond the feasible values."""
+    """Axis range with nearly all mass of every posterior, at most one width beyond the feasible values."""
     ends = [[float(one.quantile(name, q)) for q in (TAIL, 1.0 - TAIL)] for one in posteriors.values()]
     low, high = min(end[0] for end in ends), max(end[1] for end in ends)
     a, b = (float(end) for end in next(iter(posteriors.values())).release.bounds)
@@ -258,8 +261,8 @@ def _range(posteriors: Posteriors, name: str) -> tuple[float, float]:
     return (low if low > high / 3.0 else 0.0), min(high, 1.5 * (b - a))
 
 
-def _plain_density(ax: Axes, ends: tuple[float, float], x: Floats, top: float) -> bool:
-    """An axis without a scale, as densities need, grey beyond the ends of what is possible; whether any of it is."""
+def _format_density_axis(ax: Axes, ends: tuple[float, float], x: Floats, top: float) -> bool:
+    """Format an axis of densities, grey outside the possible values `ends`; True if some of it is grey."""
     grey = [(low, high) for low, high in ((x[0], ends[0]), (ends[1], x[-1])) if low < high]
     for low, high in grey:
         ax.axvspan(low, high, color=sheet.IMPOSSIBLE, lw=0, zorder=0, gid="impossible")
@@ -269,7 +272,7 @@ def _plain_density(ax: Axes, ends: tuple[float, float], x: Floats, top: float) -
 
 
 def _levels(density: Floats) -> list[float]:
-    """Density at the edge of the smallest region with each of LEVELS, the lowest first; one where they are the same."""
+    """Density levels at the edges of the smallest regions with probabilities `LEVELS`, increasing, distinct."""
     ordered = np.sort(density.ravel())[::-1]
     inside = np.cumsum(ordered) / ordered.sum()
     levels = {float(ordered[np.searchsorted(inside, prob)]) for prob in LEVELS}

@@ -1,4 +1,4 @@
-"""Names of a posterior's parameters in words, and the shortest interval of draws."""
+"""Names of parameters for screen and page, and the shortest interval of draws."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ PARAMETERS = {
     "population": {"mu": "population mean", "sigma": "population standard deviation", "sigma2": "population variance"},
     "data": {"mu": "sample mean", "sigma": "sample standard deviation", "sigma2": "sample variance"},
 }
-"""Of the population that the values are drawn from, and of the values themselves."""
+"""Names of mu, sigma and sigma2 of the population, and of the data themselves."""
 COEFFICIENTS = {"intercept": "intercept", "slope": "slope", "sigma": "residual standard deviation"}
 
 
 def shortest(draws: Floats, prob: float) -> tuple[float, float]:
-    """The shortest interval with so much of the draws."""
+    """Shortest interval that contains a share `prob` of the draws."""
     from arviz_stats.base import array_stats as typed  # type: ignore[attr-defined]
 
     array_stats: Any = typed
@@ -23,10 +23,10 @@ def shortest(draws: Floats, prob: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def of_what(x: str, y: str) -> str:
-    """Of what on what, as far as it is known.
+def on_variables(x: str, y: str) -> str:
+    """Phrase "of y on x" for the names of the variables that are known.
 
-    >>> "slope" + of_what("age", "income"), "slope" + of_what("", "")
+    >>> "slope" + on_variables("age", "income"), "slope" + on_variables("", "")
     ('slope of income on age', 'slope')
     """
     return f"{f' of {y}' * bool(y)}{f' on {x}' * bool(x)}"

@@ -1,6 +1,6 @@
-"""The regression line behind noisy sums, with the bounds of the data used and with them ignored.
+"""Answer about noisy sums: posteriors of a regression line, using and ignoring the bounds of the data.
 
-Every number is of the same draws.
+All numbers are computed from the same draws.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from adversary.bounded import report
 from adversary.bounded.regression import MOMENTS, SUMS, feasible_coefficients, feasible_sums
 from adversary.bounded.report import both_readings
 from adversary.bounded.report.both_readings import READINGS, interval_text, side_by_side
-from adversary.bounded.report.posterior_words import COEFFICIENTS, of_what, shortest
+from adversary.bounded.report.posterior_words import COEFFICIENTS, on_variables, shortest
 from adversary.bounded.report.regression_file import RegressionFile
 from adversary.report.kit import Card, Column, Document, Figure, Section, attempt, guarded_document
 
@@ -23,10 +23,10 @@ CHAINS, SEED = 32, 2020
 
 
 def solve(file: RegressionFile) -> tuple[xr.DataTree, dict[str, xr.Dataset]]:
-    """Both posteriors of a release file, and their draws by name.
+    """Answer from a regression file, and the draws of both posteriors by name.
 
-    Groups `parameters` (reading, parameter, end), `fit` (reading), `release`, `prior`, `posterior` (draws of the one
-    that was asked for; chain, draw) and the other's draws under its name.
+    Groups `parameters` (reading, parameter, end), `fit` (reading), `release`, `prior`, `posterior` (draws of the
+    requested posterior; chain, draw) and the draws of the other one under its name.
     """
     from adversary.bounded.regression import gibbs
 
@@ -44,7 +44,7 @@ def solve(file: RegressionFile) -> tuple[xr.DataTree, dict[str, xr.Dataset]]:
         "posterior": posteriors[main], **{name: posteriors[name] for name in others},
     }  # fmt: skip
     tree = both_readings.tree_of(file, groups, refused, x=file.x, y=file.y, region=file.region)
-    line = f"slope{of_what(file.x, file.y)}"
+    line = f"slope{on_variables(file.x, file.y)}"
     verdict = f"The {line} is {interval_text(tree, 'slope')} with probability {percent(file.prob)}."
     return both_readings.summarised(tree, verdict), posteriors
 
@@ -77,7 +77,7 @@ def _numbers(file: RegressionFile, posteriors: Mapping[str, xr.Dataset]) -> dict
 
 
 def _infeasible(file: RegressionFile, one: xr.Dataset) -> float:
-    """Share of the draws whose sums, line or deviation no data within the bounds have, in the region of the file."""
+    """Share of draws with sums, a line (by the file's region) or a deviation that no data within the bounds have."""
     (left, right), (low, high) = file.release.x_bounds, file.release.y_bounds
     start, end = ((one.intercept + one.slope * x - low) / (high - low) for x in (left, right))
     line = feasible_coefficients(np.stack([start, end - start], axis=-1), file.region)
@@ -109,8 +109,8 @@ def _prior(file: RegressionFile) -> xr.Dataset:
 
 @guarded_document
 def document(file: RegressionFile, draws: Mapping[str, xr.Dataset], tree: xr.DataTree) -> Document:
-    """The answer of `solve` for people."""
-    prob, line = percent(file.prob), f"slope{of_what(file.x, file.y)}"
+    """Document from the results of `solve`."""
+    prob, line = percent(file.prob), f"slope{on_variables(file.x, file.y)}"
     up = percent(round(float(tree["fit"]["positive"].sel(reading=tree.attrs["main"])), 3))
     gain = both_readings.gain(
         tree, {"slope": "slope"}, "both variables are bounded", "sums and lines that no such data can have"
@@ -136,7 +136,7 @@ def document(file: RegressionFile, draws: Mapping[str, xr.Dataset], tree: xr.Dat
 
 
 def _describe_release(file: RegressionFile) -> list[str]:
-    """The release and the prior, a sentence each."""
+    """One sentence each on the release and the prior."""
     release, prior = file.release, "default, of the rescaled data" if file.prior is None else "normal-inverse-gamma"
     (left, right), (low, high) = release.x_bounds, release.y_bounds
     ranges = f"x between {left:g} and {right:g}, y between {low:g} and {high:g}"
@@ -145,7 +145,7 @@ def _describe_release(file: RegressionFile) -> list[str]:
 
 
 def line_figures(file: RegressionFile, draws: Mapping[str, xr.Dataset]) -> list[Figure]:
-    """The line and the marginals: drawn on demand."""
+    """Figures of the line and of the marginals, drawn on demand."""
     named, prob = {READINGS[one]: draws[one] for one in draws}, percent(file.prob)
     return [
         Figure(

@@ -1,7 +1,6 @@
-"""Figures of what follows from the noisy sums of a regression: densities of its numbers, and the line itself.
+"""Figures of posteriors given the noisy sums of a regression: densities of the parameters, and the line.
 
-Every function takes draws by name, the reading to be looked at first, and gives a matplotlib `Figure` with the finding
-in its title.
+Every function takes draws by name, the main posterior first, and draws axes with the finding as headline.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from adversary.report.plot import marks, sheet
 
 type Draws = Mapping[str, xr.Dataset]
 
-# Of a density.
+# Cells of a density.
 CELLS = 70
 
-# Along a line.
+# Points along a line.
 POINTS = 61
 
 
 @sheet.house_style
 def regression_marginals(draws: Draws, prob: float = 0.95) -> sheet.Panels:
-    """Densities of intercept, slope and residual deviation; of the first reading, the shortest interval shaded.
+    """Densities of intercept, slope and residual deviation; shortest interval of the first posterior shaded.
 
     Parameters
     ----------
@@ -64,9 +63,9 @@ def regression_marginals(draws: Draws, prob: float = 0.95) -> sheet.Panels:
 def regression_lines(
     draws: Draws, release: RegressionRelease, prob: float = 0.95, *, x: str = "", y: str = "", ax: Axes | None = None
 ) -> Axes:
-    """The line over the range of x: its median, and the band that holds each height with probability `prob`.
+    """Regression line over the range of x: median, and pointwise band of probability `prob`.
 
-    Grey is beyond the bounds of y.
+    Values of y outside its bounds are grey.
 
     Parameters
     ----------

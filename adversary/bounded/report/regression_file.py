@@ -1,7 +1,7 @@
-"""Release files of a regression: TOML in, noisy sums of pairs (x, y) and how to read them out.
+"""Release files of a regression: TOML with noisy sums of pairs (x, y), a prior and options of the posterior.
 
-`[regression]` holds the published sums, `[prior]` what was believed of the line before, `[posterior]` how the two are
-put together. Nothing in a file is executed.
+`[regression]` holds the published sums, `[prior]` the prior of the line, `[posterior]` the options. Nothing in a file
+is executed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from adversary.report.files.keys import Key, Keys, Told, pair, texts
 from adversary.report.files.toml_text import read_toml
 
 DRAWS, MOST_DRAWS = 3000, 10_000
-"""Of each chain: where a file says nothing, and at most (a quarter of a minute, and as many as 200 MiB)."""
+"""Draws of each chain: default, and largest number (15 seconds and up to 200 MiB)."""
 
 
 def _release(table: Keys) -> dict[str, Any]:
-    """Release of the table, and the names of the variables x and y."""
+    """Release from the table, and the names of the variables x and y."""
     given = table.read()
     words = {name: given.pop(name) for name in "xy"}
     return {"release": RegressionRelease(**given), **words}
@@ -47,7 +47,7 @@ def _draws(name: str, given: Any) -> int:
 
 
 def _sums(about: str, names: Sequence[str], *examples: float) -> Key:
-    """Numbers that the file gives by name, in their order."""
+    """Key for a table of named numbers, read as a list in the order of `names`."""
     keys = {name: Key("real", f"of {name}", example=f"{one}") for name, one in zip(names, examples, strict=True)}
     return Key("table", about, keys=keys, make=lambda table: [float(x) for x in table.read().values()])
 
@@ -89,11 +89,11 @@ class RegressionFile(Told):
 
     Parameters
     ----------
-    release : what was published
-    prior : what was believed before, in the units of the data; None for `RegressionLaw()` of the rescaled data
-    constrained, region, draws : as `adversary.bounded.regression.gibbs` takes them
+    release : the published sums
+    prior : prior in the units of the data; None for `RegressionLaw()` of the rescaled data
+    constrained, region, draws : as for `adversary.bounded.regression.gibbs`
     prob : probability of every interval
-    x, y : what the variables are, which may be empty
+    x, y : names of the variables, possibly empty
     """
 
     release: RegressionRelease
@@ -108,7 +108,7 @@ class RegressionFile(Told):
     def with_options(
         self, prior: Any = None, prob: float | None = None, constrained: bool | None = None
     ) -> RegressionFile:
-        """Copy with another probability or reading, where one is given, checked as in a file.
+        """Copy with another probability or choice of posterior, if given, checked as in a file.
 
         Raises
         ------
@@ -132,11 +132,11 @@ def load_any_release_file(path: str | Path) -> release_file.ReleaseFile | Regres
 
     Returns
     -------
-    ReleaseFile or RegressionFile, by the table that is there.
+    ReleaseFile or RegressionFile, by the table in the file.
 
     Raises
     ------
-    OSError, ValueError : as of `load_release_file`; the file has both tables
+    OSError, ValueError : as for `load_release_file`; the file has both tables
     """
     document = read_toml(Path(path))
     if "regression" not in document:

@@ -1,8 +1,7 @@
-"""Release files: TOML in, a noisy mean and variance and how to read them out; what `adversary infer` reads.
+"""Release files for `adversary infer`: TOML with a noisy mean and variance, a prior and options of the posterior.
 
-`[release]` holds the published numbers, `[prior]` what was believed before (flat where there is none), `[posterior]`
-how the two are put together. A file with `[regression]` instead is for `regression_file`. Nothing in a file is
-executed.
+`[release]` holds the published numbers, `[prior]` the prior (default flat), `[posterior]` the options. A file with
+`[regression]` instead is for `regression_file`. Nothing in a file is executed.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from adversary.bounded.prior import IMPROPER, Flat, NormalInverseGamma, as_prior
 from adversary.report.files.keys import Key, Keys, Told, pair, plain, texts
 from adversary.report.files.toml_text import read_toml
 
-# Probability of an interval where a file says nothing.
+# Default probability of an interval.
 PROB = 0.95
 
 PRIORS = ("flat", "normal-inverse-gamma")
@@ -28,20 +27,20 @@ HYPERPARAMETERS = tuple(field.name for field in fields(NormalInverseGamma))
 
 
 def _count(key: str, given: Any) -> Any:
-    """Number of values; its range is checked with all the rest."""
+    """Number of values; `BoundedRelease` checks its range."""
     del key
     return plain(given)
 
 
 def _budgets(table: Keys, key: str) -> Any:
-    """Of the mean and of the variance; one number where one of the two was released."""
+    """Budgets of mean and variance; one number if only one of them was released."""
     if isinstance(table.values[key], list):
         return pair("[of the mean, of the variance]")(key, table.numbers(key))
     return plain(table.number(key))
 
 
 def _release(table: Keys) -> BoundedRelease:
-    """What was published; numbers that noise does not reach are refused."""
+    """Release from the table; ValueError for numbers that noise does not explain."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         try:
@@ -61,7 +60,7 @@ def _prior(table: Keys) -> Flat | NormalInverseGamma:
 
 
 def _refuse_improper(where: str, kind: str) -> None:
-    """ValueError for a kind of prior that is known, and known to be improper."""
+    """ValueError for a named prior whose posterior is improper."""
     try:
         as_prior(kind)
     except ValueError as error:
@@ -70,14 +69,14 @@ def _refuse_improper(where: str, kind: str) -> None:
 
 
 def check_prob(name: str, prob: float) -> float:
-    """The probability of an interval, or ValueError."""
+    """Probability of an interval as float; ValueError outside (0, 1)."""
     if not 0.0 < prob < 1.0:
         raise ValueError(f"{name} must be between 0 and 1, both excluded, got {prob}")
     return float(prob)
 
 
 def _cap(name: str, cap: float) -> float:
-    """The largest variance allowed, in the units of the data; infinite for none."""
+    """Largest variance of the population, in the squared unit of the data; infinite for none."""
     return cap if cap == float("inf") else float(check_positive(name, cap))
 
 
@@ -124,10 +123,10 @@ class ReleaseFile(Told):
 
     Parameters
     ----------
-    release, prior : what was published, and what was believed before
-    constrained, feasibility, cap : as `adversary.bounded.posterior` takes them
+    release, prior : published numbers, and prior
+    constrained, feasibility, cap : as for `adversary.bounded.posterior`
     prob : probability of every interval
-    quantity, unit : words, which may be empty; `quantity` is what the values are of
+    quantity, unit : name of the measured quantity, and its unit, possibly empty
     posterior_of : "population" or "data", the key `quantity` of [posterior]
     """
 
@@ -144,7 +143,7 @@ class ReleaseFile(Told):
     def with_options(
         self, prior: Flat | NormalInverseGamma | None = None, prob: float | None = None, constrained: bool | None = None
     ) -> ReleaseFile:
-        """Copy with another prior, probability or reading, where one is given, checked as in a file."""
+        """Copy with another prior, probability or choice of posterior, if given, checked as in a file."""
         return replace(
             self,
             prior=self.prior if prior is None else prior,
@@ -172,7 +171,10 @@ def load_release_file(path: str | Path) -> ReleaseFile:
 
 
 def open_release(file: Path, document: dict[str, Any], declared: Mapping[str, Key]) -> dict[str, Any]:
-    """Everything that the file says, and how the release is to be read, by key."""
+    """Checked values of a release file by key, those of [posterior] included.
+
+    declared : keys that the file may have
+    """
     given = Keys.of_file(document, file, "a release file", declared).read()
     reading: dict[str, Any] = given.pop("posterior")
     if "quantity" in reading:
@@ -181,7 +183,7 @@ def open_release(file: Path, document: dict[str, Any], declared: Mapping[str, Ke
 
 
 def parse_prior(text: str) -> Flat | NormalInverseGamma:
-    """The prior of a mean and variance from its text form.
+    """Parse the prior of a mean and variance from its text form.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Coverage and length of intervals from noisy statistics, and errors of estimates, by simulation.
 
-The simulation study of the thesis (its figures 4.2, 4.8, 4.9 and 4.12), by exact posteriors instead of draws: the
-published code took 10 to 20 hours of a core for each cell. Work is cut into blocks of 1024 data sets of a cell, each
-with its own seed; how many are done at a time, in which order, or in which session changes no number.
+The simulation study of the thesis (its figures 4.2, 4.8, 4.9 and 4.12), with exact posteriors instead of draws: the
+published code took 10 to 20 core hours per cell. Work is split into blocks of 1024 data sets of a cell, each with its
+own seed; numbers do not depend on the number of workers, the order of blocks, or interruptions.
 """
 
 from __future__ import annotations
@@ -53,43 +53,43 @@ def coverage_study(
 ) -> xr.Dataset:
     r"""Frequentist properties of the highest-density interval of a parameter, over simulated data sets.
 
-    Of every cell (n, truth, epsilon) data sets are drawn, their mean and variance released with Laplace noise, and each
-    release analysed under every prior, with and without the bounds: these comparisons are paired.
+    For every cell (n, truth, epsilon), data sets are drawn, their mean and variance are released with Laplace noise,
+    and each release is analysed under every prior, with and without the bounds: these comparisons are paired.
 
     Parameters
     ----------
     n : sizes of the data sets
-    truths : pairs (mu, sigma), parameters of the population in the units of the data; one, several, or a mapping of
-        names
-    epsilon : budgets. A tuple of two numbers is one cell, (mean, variance); a number e stands for (e, e); a list (or an
-        array) holds several cells of either form, so that [1, 2, 3] are three; a tuple of three numbers is refused
-    priors : one prior or a mapping of names, as in `posterior`
-    constrained : whether posteriors use the bounds
-    datasets : in every cell
-    prob : mass of the intervals
-    bounds : the public interval
+    truths : pairs (mu, sigma), parameters of the population in the units of the data; one, several, or a mapping by
+        name
+    epsilon : budgets. A tuple of two numbers is one cell, (mean, variance); a number e stands for (e, e); a list (or
+        array) has several cells of either form, so [1, 2, 3] are three; a tuple of three numbers is an error
+    priors : one prior, or a mapping by name, as for `posterior`
+    constrained : whether posteriors use the bounds; one or both values
+    datasets : number of data sets per cell
+    prob : probability of the intervals
+    bounds : public range of the data
     parameter : "mu", "sigma" or "sigma2"
-    population : "truncated normal", the normal law given that it falls into the bounds; or a function
+    population : "truncated normal", a normal distribution truncated to the bounds; or a function
         (mu, sigma, size, rng) -> values within the bounds
-    feasibility : "event" or "normalised", as in `posterior`
-    rng : seed; with a seed, a cell gives the same numbers whatever else is in the study
-    store : folder where finished blocks of data sets are stored, for a later call with the same seed to go on from; a
-        design that differs in anything a block depends on never takes it. Needs rng
-    progress : a bar with the time left, on a terminal
-    workers : blocks in work at the same time, each in a thread; a posterior of many releases uses all cores by itself
-    scheduler : address of a Dask scheduler whose workers do the blocks instead
+    feasibility : "event" or "normalised", as for `posterior`
+    rng : seed; with a seed, the numbers of a cell do not depend on the other cells of the study
+    store : folder for finished blocks of data sets, from which a later call with the same seed continues; blocks of a
+        design with other inputs are not used. Needs rng
+    progress : show a bar with the time left, on a terminal
+    workers : number of blocks computed at the same time, in threads; one posterior of many releases uses all cores
+    scheduler : address of a Dask scheduler whose workers compute the blocks instead
 
     Returns
     -------
     Dataset with dims (n, truth, epsilon, prior, constrained): `coverage`, `length` (mean); with "estimate" last ("mode"
-    of the marginal, "mean"): `rmse`, `bias`. Each has its Monte Carlo standard error under its name with `_mcse`. What
-    is to be covered is `true_value`, the parameter of the population, and not the same moment of data in the bounds
-    (`moment`, known for the truncated normal): erratum E9 of the reference. Attributes hold design, seed and versions.
+    of the marginal, "mean"): `rmse`, `bias`. Each has its Monte Carlo standard error under its name with `_mcse`. The
+    true value is `true_value`, the parameter of the population, not the same moment of data within the bounds
+    (`moment`, known for the truncated normal): erratum E9 of the reference. Attributes: design, seed and versions.
 
     Raises
     ------
     ValueError : fewer than one data set, a truth outside the bounds, an analysis without a proper posterior (Theorems
-        17 and 18), a store without a seed or that is no folder, and whatever a release or a prior refuses
+        17 and 18), a store without a seed or that is no folder, and errors of releases and priors
 
     References
     ----------
@@ -104,17 +104,17 @@ def coverage_study(
         raise ValueError("store needs rng: without a seed no later call could go on from what is stored")
     root = seed_sequence(rng)
     values = outcomes(study, root, store=store, progress=progress, workers=workers, scheduler=scheduler)
-    parts = averages(values, _true_values(study)[:, None, None, None]) | _of_truths(study)
+    parts = averages(values, _true_values(study)[:, None, None, None]) | _truth_variables(study)
     return xr.Dataset(parts, _coords(study), _attrs(study, root))
 
 
 def _true_values(study: Design) -> Floats:
-    """True value of the parameter to be covered, for every truth."""
+    """(truth,) true values of the parameter."""
     return np.array([PARAMETERS[study.parameter](mu, sigma) for mu, sigma in study.truths.values()])
 
 
-def _of_truths(study: Design) -> dict[str, Any]:
-    """`true_value`, and `moment` where it is known."""
+def _truth_variables(study: Design) -> dict[str, Any]:
+    """Variables over "truth": `true_value`, and `moment` if it is known."""
     parts = {"true_value": ("truth", _true_values(study))}
     if isinstance(study.population, TruncatedNormal):
         moments = [study.population.moments(*pair) for pair in study.truths.values()]
@@ -123,7 +123,7 @@ def _of_truths(study: Design) -> dict[str, Any]:
 
 
 def _coords(study: Design) -> dict[str, Any]:
-    """Labels: budgets as numbers where mean and variance have the same, else as "0.1 + 0.2"."""
+    """Coordinates; budgets are numbers if mean and variance have the same, else text such as "0.1 + 0.2"."""
     same = all(first == second for first, second in study.epsilon)
     truth, epsilon = np.array(list(study.truths.values())), np.array(study.epsilon)
     return {
@@ -157,19 +157,19 @@ def _attrs(study: Design, root: np.random.SeedSequence) -> dict[str, Any]:
 
 
 def _named(given: Any) -> str:
-    """A law or prior in words: a function by its name."""
+    """Name of a distribution or prior; for a function, its qualified name."""
     return str(getattr(given, "__qualname__", None) or repr(given))
 
 
 def averages(values: Floats, truth: Floats) -> dict[str, Any]:
-    """Variables of the study, each with its Monte Carlo standard error.
+    """Coverage, mean length, RMSE and bias, each with its Monte Carlo standard error.
 
     Parameters
     ----------
-    values : COLUMNS of every data set, shape (*DIMS, data sets, 4)
-    truth : what is to be covered, to broadcast against DIMS
+    values : `COLUMNS` of every data set, shape (*DIMS, data sets, 4)
+    truth : true values, to broadcast against DIMS
 
-    The standard error of a coverage is that of a share with half a success and half a failure more: never 0.
+    The standard error of a coverage adds half a success and half a failure, so it is never 0.
     """
     low, high, *estimates = np.moveaxis(values, -1, 0)
     covered = ((low <= truth[..., None]) & (truth[..., None] <= high)).sum(-1)
@@ -190,7 +190,7 @@ def averages(values: Floats, truth: Floats) -> dict[str, Any]:
 
 
 def _mcse(values: Floats) -> Floats:
-    """Standard error of the mean along the last axis; NaN of a single value."""
+    """Standard error of the mean along the last axis; NaN for a single value."""
     n = values.shape[-1]
     return values.std(-1, ddof=1) / np.sqrt(n) if n > 1 else np.full(values.shape[:-1], np.nan)
 
@@ -204,7 +204,7 @@ def outcomes(
     workers: int | None = None,
     scheduler: str | None = None,
 ) -> Floats:
-    """COLUMNS of every data set: shape (*design.shape, datasets, 4), in the units of the data.
+    """Results `COLUMNS` of every data set, shape (*design.shape, datasets, 4), in the units of the data.
 
     Raises
     ------
@@ -213,7 +213,7 @@ def outcomes(
     threads = 1 if workers is None else int(check_whole("workers", workers, minimum=1))
     if store is not None and Path(store).is_file():
         raise ValueError(f"store must be a folder, got the file {store}")
-    _check_possible(design)
+    _check_proper_posteriors(design)
     tasks = list(product(design.cells, design.analyses, range(len(design.blocks))))
     names = [design.label(root, *task) for task in tasks]
     there: dict[str, Any] = {"threads": threads} if scheduler is None else {"scheduler": scheduler, "workers": workers}
@@ -224,7 +224,7 @@ def outcomes(
 
 
 def releases(design: Design, cell: Trial, root: np.random.SeedSequence, block: int) -> BoundedRelease:
-    """The releases of one block: statistics of fresh data, with fresh noise from a generator of its own."""
+    """Releases of one block: statistics of new data, with noise from a separate generator."""
     data, noise = (np.random.default_rng(child) for child in cell.seed(root, block).spawn(2))
     size = design.blocks[block]
     mean, variance = sample_statistics(design.population, cell.mu, cell.sigma, cell.n, size, design.bounds, data)
@@ -234,7 +234,7 @@ def releases(design: Design, cell: Trial, root: np.random.SeedSequence, block: i
 
 
 def _analyse_block(design: Design, root: np.random.SeedSequence, task: tuple[Trial, Analysis, int]) -> Floats:
-    """COLUMNS of one block under one analysis: shape (data sets of the block, 4)."""
+    """Results `COLUMNS` of one block under one analysis, shape (data sets of the block, 4)."""
     cell, one, block = task
     post = _posterior(design, releases(design, cell, root, block), one)
     ends = as_array(post.hdi(design.parameter, design.prob))
@@ -243,12 +243,12 @@ def _analyse_block(design: Design, root: np.random.SeedSequence, task: tuple[Tri
 
 
 def _posterior(design: Design, release: BoundedRelease, one: Analysis) -> Posterior:
-    """Without the bounds nothing is infeasible, and there is one meaning of feasibility."""
+    """Posterior of releases under one analysis; without the bounds, `feasibility` has no effect."""
     return posterior(release, one.prior, one.constrained, design.feasibility if one.constrained else "event")
 
 
-def _check_possible(design: Design) -> None:
-    """Ask every analysis for one posterior of the smallest data: what is improper is refused before the work."""
+def _check_proper_posteriors(design: Design) -> None:
+    """ValueError if an analysis has no proper posterior, tested on the smallest data set before the work starts."""
     middle, width = (design.bounds[0] + design.bounds[1]) / 2.0, design.bounds[1] - design.bounds[0]
     release = BoundedRelease(middle, width**2 / 12.0, min(design.n), design.epsilon[0], design.bounds)
     for one in design.analyses:

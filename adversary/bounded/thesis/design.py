@@ -1,8 +1,8 @@
 """Design of a simulation study: its cells and analyses, with names and seeds that depend on nothing else.
 
-A cell is a size of data, a truth and a pair of budgets. Its data sets come from seeds that are children of the study's
-seed by the cell's own numbers, never by its place among others: priors and the use of the bounds are compared on the
-same data sets, and more cells, priors or data sets leave the others as they were.
+A cell is a sample size, a true (mu, sigma) and a pair of budgets. The seeds of its data sets are children of the
+study's seed by the cell's own numbers, not by its position: priors and the use of the bounds are compared on the same
+data sets, and adding cells, priors or data sets does not change the others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PARAMETERS: Mapping[str, Callable[[float, float], float]] = {
 
 
 class Trial(NamedTuple):
-    """One size of data, one truth, one pair of budgets."""
+    """Cell of the study: sample size, true mu and sigma, budgets of mean and variance."""
 
     n: int
     mu: float
@@ -39,14 +39,14 @@ class Trial(NamedTuple):
     epsilon: tuple[float, float]
 
     def seed(self, root: np.random.SeedSequence, block: int) -> np.random.SeedSequence:
-        """The seed of one block of data sets: the child of `root` that the cell's numbers and the block name."""
+        """Seed of one block of data sets: child of `root` keyed by the cell's numbers and the block number."""
         words = np.frombuffer(hashlib.sha256(json.dumps(self).encode()).digest(), dtype="<u4")
         key = (*root.spawn_key, *(int(word) for word in words), block)
         return np.random.SeedSequence(root.entropy, spawn_key=key, pool_size=root.pool_size)
 
 
 class Analysis(NamedTuple):
-    """One prior, with or without the bounds."""
+    """Analysis: one prior, with or without the bounds."""
 
     name: str
     prior: Prior
@@ -55,7 +55,7 @@ class Analysis(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """A requested study, checked: see `study.coverage_study`."""
+    """Checked design of a study: see `coverage.coverage_study`."""
 
     n: tuple[int, ...]
     truths: Mapping[str, tuple[float, float]]
@@ -116,7 +116,7 @@ def design(
     population: Any,
     feasibility: str,
 ) -> Design:
-    """A design from what a user wrote, or ValueError naming the argument, the rule and the value."""
+    """Design from the arguments of `coverage_study`; ValueError naming the argument, the rule and the value."""
     ends = check_bounds("bounds", bounds)
     if parameter not in PARAMETERS:
         raise ValueError(f"parameter must be one of {', '.join(PARAMETERS)}, got {parameter!r}")
@@ -131,7 +131,7 @@ def design(
     return Design(
         n=_distinct("n", sizes),
         truths=_truths(truths, ends),
-        epsilon=_distinct("epsilon", tuple(_pairs(epsilon))),
+        epsilon=_distinct("epsilon", tuple(_budget_pairs(epsilon))),
         priors=_priors(priors),
         constrained=_distinct("constrained", uses),
         datasets=int(check_whole("datasets", one_number("datasets", datasets), minimum=1)),
@@ -152,7 +152,7 @@ def _distinct[T](name: str, values: tuple[T, ...]) -> tuple[T, ...]:
 
 
 def _truths(truths: Any, bounds: tuple[float, float]) -> dict[str, tuple[float, float]]:
-    """Truths by name; those without one are called by their numbers."""
+    """True (mu, sigma) by name; those without a name are named by their numbers."""
     if isinstance(truths, Mapping):
         named = {str(name): pair for name, pair in truths.items()}
     else:
@@ -182,8 +182,8 @@ def _check_pair(pair: Any) -> None:
         raise ValueError(f"truths must be pairs (mu, sigma), got {pair!r}")
 
 
-def _pairs(epsilon: Any) -> Iterator[tuple[float, float]]:
-    """Budgets (mean, variance): of a number e, (e, e); of a tuple of two numbers, itself; of a list, one of each."""
+def _budget_pairs(epsilon: Any) -> Iterator[tuple[float, float]]:
+    """Yield budgets (mean, variance): (e, e) for a number e, a tuple of two numbers itself, each entry of a list."""
     if isinstance(epsilon, tuple) and epsilon and not any(np.ndim(part) for part in epsilon):
         if len(epsilon) != 2:
             raise ValueError(
@@ -202,7 +202,7 @@ def _pairs(epsilon: Any) -> Iterator[tuple[float, float]]:
 
 
 def _priors(priors: Any) -> dict[str, Prior]:
-    """Priors by name; a single one is called by itself."""
+    """Priors by name; a single one is named by its text or class."""
     if not isinstance(priors, Mapping):
         priors = {priors if isinstance(priors, str) else type(priors).__name__: priors}
     parsed = {str(name): as_prior(prior) for name, prior in priors.items()}
@@ -220,7 +220,7 @@ def _sample_fingerprint(population: Population, cell: Trial) -> str:
 
 
 def _prior_fingerprint(prior: Prior, bounds: tuple[float, float]) -> tuple[str, str]:
-    """Kind of a prior and its log densities at fixed points, some of them outside of what bounded data can have."""
+    """Class of a prior, and hash of its densities at fixed points, some of them infeasible for bounded data."""
     steps = np.arange(1.0, 65.0)
     mu = bounds[0] + (bounds[1] - bounds[0]) * (2.0 * (steps * 0.6180339887 % 1.0) - 0.5)
     sigma2 = (bounds[1] - bounds[0]) ** 2 * 10.0 ** (-5.0 * (steps * 0.7548776662 % 1.0))

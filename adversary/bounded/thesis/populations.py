@@ -2,8 +2,8 @@ r"""Populations of a simulation study: distributions on the public interval, and
 
 .. math:: Y_i \sim N(\mu, \sigma^2) \text{ given } a \le Y_i \le b
 
-The mean of that law is not its parameter mu (erratum E9 of the thesis's study): N(0.1, 0.04^2) cut to [0, 1] has the
-mean 0.100706. Data are drawn by inverse cdf, in pieces, and only their sufficient statistics remain.
+The mean of this distribution is not its parameter mu (erratum E9 of the thesis's study): N(0.1, 0.04^2) truncated to
+[0, 1] has mean 0.100706. Data are drawn by inverse cdf, in pieces, and only their sufficient statistics are stored.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from adversary._core import Floats, as_array
 Population = Callable[[float, float, tuple[int, ...], np.random.Generator], ArrayLike]
 """(mu, sigma, size, rng) -> values in the bounds: an array of that size."""
 
-# Values in memory at once, or one data set if that is larger. Part of the design: a piece is one call of the law.
+# Values in memory at once, or one data set if that is larger. Changing it changes draws: a piece is one call.
 _AT_ONCE = 2**20
 
 
 @dataclass(frozen=True)
 class TruncatedNormal:
-    """The normal law of mean mu and standard deviation sigma, given that it falls into `bounds`.
+    """Normal distribution with parameters mu and sigma, truncated to `bounds`.
 
     >>> TruncatedNormal((0, 100))(50.0, 40.0, (3,), np.random.default_rng(1)).round(1)
     array([50.9, 92.4, 19. ])
@@ -61,7 +61,7 @@ class TruncatedNormal:
 
 
 def as_population(population: Any, bounds: tuple[float, float]) -> Population:
-    """Population by name.
+    """Population by name, or the function itself.
 
     Raises
     ------

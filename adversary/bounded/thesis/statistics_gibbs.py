@@ -1,8 +1,8 @@
-r"""Gibbs sampling of the mean and variance behind a noisy release: the thesis's algorithm with one update put right.
+r"""Gibbs sampler of the mean and variance given a noisy release: the thesis's algorithm, one update corrected.
 
-State (mu, sigma2, Ybar, S2, w2), w2 the variance of the noise of the mean as a scale mixture of normals. Constraints
-truncate every conditional; what that targets is the posterior given the event that the statistics came out feasible
-(`feasibility="event"`). `adv.bounded.posterior` answers the same question without draws: this is its slow twin.
+The state is (mu, sigma2, Ybar, S2, w2), with w2 the variance of the mean's noise as a scale mixture of normals.
+Constraints truncate every conditional; the target is the posterior given the event that the statistics are feasible
+(`feasibility="event"`). `adv.bounded.posterior` computes it by quadrature; the sampler is its slow check.
 
 References
 ----------
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 NAMES = ("mu", "sigma2", "sample_mean", "sample_variance")
 
 
-class Problem(NamedTuple):
-    """What a compiled chain is given, on [0, 1]."""
+class ChainInput(NamedTuple):
+    """Input of a compiled chain, on [0, 1]."""
 
     n: int
     release: tuple[float, float, float, float]
     prior: tuple[float, float, float, float, float]
     constrained: bool
     limit: float
-    """The thesis's cap on sigma2, (n - 1) / (2 n epsilon2)."""
+    """Cap on sigma2 in the thesis, (n - 1) / (2 n epsilon2)."""
 
 
 def gibbs(
@@ -52,9 +52,9 @@ def gibbs(
     cap: float | None = None,
     published: bool = False,
 ) -> xr.DataTree:
-    r"""Draws of mu, sigma2 and the confidential sample mean and variance, given a release with Laplace noise.
+    r"""Draw mu, sigma2 and the confidential sample mean and variance, given a release with Laplace noise.
 
-    One sweep draws mu, sigma2, Ybar, S2 and 1 / w2 from their laws given the rest:
+    One sweep draws mu, sigma2, Ybar, S2 and 1 / w2 from their full conditionals:
 
     .. math::
         \mu &\sim N((n \bar Y + \kappa_0 \mu_0) / (n + \kappa_0), \sigma^2 / (n + \kappa_0)) \\
@@ -72,13 +72,14 @@ def gibbs(
     release : one release of a mean and a variance, Laplace noise
     prior : "flat" or a `NormalInverseGamma` in the units of the data
     constrained : whether the bounds of the data are used
-    draws, burn, chains, thin : draws kept of each chain, sweeps left out first, number of chains, sweeps per draw kept.
-        A sweep takes about a microsecond; with an informative prior some 200 are worth one independent draw of mu.
-    rng : seed; every chain has its own child of it, so that the number of threads changes nothing
-    cap : largest sigma2, in the units of the data; (n - 1) / (2 n epsilon2), on [0, 1], unless given
-    published : for comparison only, the conditional of sigma2 as the thesis prints it (4.28, 4.33, 4.58), which belongs
-        to independent priors on mu and sigma2: without kappa0 (mu - mu0)^2 and with (n + nu0) / 2 for the shape. No
-        joint law has it and the conditional of mu (4.27): with an informative prior the answer is wrong (erratum E1)
+    draws, burn, chains, thin : recorded draws of each chain, sweeps before them, number of chains, sweeps per recorded
+        draw. A sweep takes about a microsecond; with an informative prior, about 200 sweeps equal one independent draw
+    rng : seed; every chain has its own child, so the number of threads does not matter
+    cap : largest sigma2, in the squared unit of the data; default (n - 1) / (2 n epsilon2) on [0, 1]
+    published : for comparison only, use the conditional of sigma2 as printed in the thesis (4.28, 4.33, 4.58), which
+        belongs to independent priors on mu and sigma2: without kappa0 (mu - mu0)^2, and with shape (n + nu0) / 2. No
+        joint distribution has both it and the conditional of mu (4.27), so with an informative prior the result is
+        wrong (erratum E1)
 
     Returns
     -------
@@ -99,22 +100,22 @@ def gibbs(
     >>> round(float(draws["mu"].mean()), -1)
     40.0
     """
-    problem = as_problem(release, prior, constrained, cap, published=published)
-    size, top = check_size(draws, burn, thin), _cap(problem, release, cap)
+    inputs = chain_input(release, prior, constrained, cap, published=published)
+    size, top = check_size(draws, burn, thin), _cap(inputs, release, cap)
     from adversary.bounded.thesis.chains import statistics_chain
 
     def chain(generator: np.random.Generator) -> Floats:
-        return statistics_chain(generator, size, *problem[:4], top)
+        return statistics_chain(generator, size, *inputs[:4], top)
 
-    states = run(chain, chains, rng)
+    states = run_chains(chain, chains, rng)
     name = "gibbs, conditional of sigma2 as printed (erratum E1)" if published else "gibbs"
-    return as_tree(states, release, {"sampler": name, "feasibility": "event", **settings(problem, size, prior)})
+    return as_tree(states, release, {"sampler": name, "feasibility": "event", **settings(inputs, size, prior)})
 
 
-def as_problem(
+def chain_input(
     release: BoundedRelease, prior: Any, constrained: bool, cap: float | None = None, *, published: bool = False
-) -> Problem:
-    """The numbers of a chain, or ValueError where these samplers do not apply or there is no posterior."""
+) -> ChainInput:
+    """Input of a chain; ValueError if these samplers do not apply, or the posterior is improper."""
     elsewhere = "adv.bounded.posterior handles it"
     if not isinstance(release, BoundedRelease):
         raise TypeError(f"release must be a BoundedRelease, got {release!r}")
@@ -129,13 +130,13 @@ def as_problem(
     check_proper(release, as_prior(prior), constrained, cap)
     first, second = (float(1.0 / scale) for scale in release.unit_scales)
     noisy = (float(release.unit_mean), float(release.unit_variance), first, second)
-    return Problem(n, noisy, numbers, bool(constrained), (n - 1) / (2.0 * second))
+    return ChainInput(n, noisy, numbers, bool(constrained), (n - 1) / (2.0 * second))
 
 
 def prior_numbers(
     prior: Any, bounds: tuple[float, float], *, published: bool = False
 ) -> tuple[float, float, float, float, float]:
-    """(mu0, kappa0, power, scale, pull) on [0, 1], as `chains` describes; `published` for the thesis's."""
+    """Prior (mu0, kappa0, power, scale, pull) on [0, 1], see `chains`; `published`: as printed in the thesis."""
     law = as_prior(prior)
     if isinstance(law, Flat):
         return (0.0, 0.0, 0.0, 0.0, 0.0)
@@ -150,52 +151,55 @@ def prior_numbers(
     return (mu0, kappa0, 0.5 * (nu0 + 3.0), nu0 * s0**2, kappa0)
 
 
-def _cap(problem: Problem, release: BoundedRelease, cap: float | None) -> float:
-    """The largest sigma2 on [0, 1]: where epsilon2 leaves it above 1/4 that of the thesis, otherwise the one given."""
+def _cap(inputs: ChainInput, release: BoundedRelease, cap: float | None) -> float:
+    """Largest sigma2 on [0, 1]: `cap`, by default that of the thesis, which must be above 1/4."""
     if cap is None:
-        if problem.limit <= 0.25:
+        if inputs.limit <= 0.25:
             raise ValueError(
-                f"epsilon of the variance must be below 2 (n - 1) / n = {2.0 * (problem.n - 1) / problem.n:g}, got "
-                f"{problem.release[3] / problem.n:g}: use adv.bounded.posterior (quadrature), or give cap="
+                f"epsilon of the variance must be below 2 (n - 1) / n = {2.0 * (inputs.n - 1) / inputs.n:g}, got "
+                f"{inputs.release[3] / inputs.n:g}: use adv.bounded.posterior (quadrature), or give cap="
             )
-        return problem.limit
+        return inputs.limit
     top = unit_cap(cap, release)
-    reached = min(top, 0.25) if problem.constrained else top
-    if problem.n == 2 and reached > problem.limit:
+    reached = min(top, 0.25) if inputs.constrained else top
+    if inputs.n == 2 and reached > inputs.limit:
         raise ValueError(
-            f"with n = 2 cap must be at most {problem.limit * release.width**2:g}, (n - 1) / (2 n epsilon2) in the "
+            f"with n = 2 cap must be at most {inputs.limit * release.width**2:g}, (n - 1) / (2 n epsilon2) in the "
             f"units of the data, got {cap!r}: adv.bounded.posterior handles it"
         )
     return top
 
 
 def check_size(draws: Any, burn: Any, thin: Any) -> tuple[int, int, int]:
-    """(draws, burn, thin) as whole numbers."""
+    """(draws, burn, thin), checked, as int."""
     least = {"draws": (draws, 1), "burn": (burn, 0), "thin": (thin, 1)}
     first, second, third = (int(check_whole(name, x, minimum=low)) for name, (x, low) in least.items())
     return first, second, third
 
 
-def run(chain: Callable[[np.random.Generator], Floats], chains: Any, rng: Seed) -> Floats:
-    """Draws (chain, draw, variable): every chain with the generator of its own child seed, in threads."""
+def run_chains(chain: Callable[[np.random.Generator], Floats], chains: Any, rng: Seed) -> Floats:
+    """(chain, draw, variable) draws: every chain with the generator of its own child seed, in threads."""
     seeds = seed_sequence(rng).spawn(int(check_whole("chains", chains, minimum=1)))
     generators = [np.random.default_rng(seed) for seed in seeds]
     return np.stack(in_threads(chain, generators, os.cpu_count() or 1))
 
 
-def settings(problem: Problem, size: tuple[int, int, int], prior: Any) -> dict[str, Any]:
-    """Settings of a run, in words and numbers that a file can hold."""
+def settings(inputs: ChainInput, size: tuple[int, int, int], prior: Any) -> dict[str, Any]:
+    """Settings of a run as attributes of a Dataset."""
     return {
-        "n": problem.n,
-        "prior": "flat" if problem.prior[1] == 0.0 else repr(prior),
-        "constrained": int(problem.constrained),
+        "n": inputs.n,
+        "prior": "flat" if inputs.prior[1] == 0.0 else repr(prior),
+        "constrained": int(inputs.constrained),
         "burn": size[1],
         "thin": size[2],
     }
 
 
 def as_tree(states: Floats, release: BoundedRelease, attrs: dict[str, Any]) -> xr.DataTree:
-    """Draws on [0, 1] as a DataTree in the units of the data, diagnosed; a warning where they are not reliable."""
+    """DataTree of draws in the units of the data, with diagnostics; UserWarning if they are unreliable.
+
+    states : (chain, draw, variable) draws on [0, 1]
+    """
     import xarray as xr
 
     (low, _), width = release.bounds, release.width
