@@ -45,7 +45,7 @@ def test_it_says_what_was_read_guaranteed_and_found() -> None:
     assert f"to {ratio.max():.1f};" in text
     assert "zero-concentrated DP with rho = 0.350." in text
     assert "| group | 6 | 6 | 1.58 | 1.58 |" in text
-    assert "| ok | 60 | found, and proven to the tolerance |" in text
+    assert "| ok | 60 | proven within the tolerance |" in text
     assert "Take care" not in text
     assert commands.number(answer, "ratio", group="risk", cell=0, quantile=1.0) == ratio.max()
     assert commands.number(answer, "rho", group="guarantee") == pytest.approx(0.35)
@@ -120,7 +120,7 @@ def test_blocks_without_a_number_are_counted() -> None:
     text = words(made({**table(), "status": status, "ratio": ratio}))
     assert "2 blocks have no number; the statuses below say why." in text
     assert "In 58 blocks" in text
-    assert "| unresolved | 2 | not proven, so that no number is given |" in text
+    assert "| unresolved | 2 | not proven, so no number is given |" in text
 
 
 def test_a_page_without_any_proven_block_is_a_page() -> None:
