@@ -138,6 +138,7 @@ class Allocation:
 
     @property
     def _pairs(self) -> list[tuple[str, str]]:
+        """All pairs (level, query), queries of the first level first."""
         return list(product(self.levels, self.queries))
 
 
@@ -148,6 +149,7 @@ def labelled_rho(values: Floats | np.ndarray[Any, Any], queries: Iterable[Any], 
 
 
 def _check_column(column: str, shares: Shares) -> None:
+    """ValueError unless the shares are Fractions >= 0 that sum to one."""
     for row, share in shares.items():
         if not (isinstance(share, Fraction) and share >= 0):
             raise ValueError(f"{column} must hold Fractions >= 0, got {share!r} for {row}")
@@ -156,6 +158,7 @@ def _check_column(column: str, shares: Shares) -> None:
 
 
 def _fractions(rows: Mapping[str, tuple[int, ...]], denominators: Mapping[str, int]) -> dict[str, Shares]:
+    """Shares by query and level, from numerators by query and denominators by level."""
     return {
         query: {level: Fraction(n, d) for n, (level, d) in zip(row, denominators.items(), strict=True)}
         for query, row in rows.items()
@@ -234,6 +237,7 @@ def dhc_allocation(path: str | PathLike[str]) -> xr.DataArray:
 
 
 def _parse_fraction(text: str, where: str) -> Fraction:
+    """Fraction from text; ValueError naming row and column if it is none, or negative."""
     try:
         value = Fraction(text)
     except (ValueError, ZeroDivisionError):

@@ -266,10 +266,12 @@ def dhc(path: str | PathLike[str], cells: int = 2) -> CensusScenario:
 
 
 def _as_tuple(names: str | Iterable[str]) -> tuple[str, ...]:
+    """One name or several, as a tuple."""
     return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _queries_that_change(counts: Callable[[str, str], bool], cells: Cells) -> tuple[CountedQuery, ...]:
+    """Queries with a budget for which `counts(level, query)` is true, and whose number of changed cells is positive."""
     changed = _cells_changed(cells)
     return tuple(
         CountedQuery(level, query, rho, changed(level, query))
@@ -279,6 +281,7 @@ def _queries_that_change(counts: Callable[[str, str], bool], cells: Cells) -> tu
 
 
 def _cells_changed(cells: Cells) -> Callable[[str, str], int]:
+    """Function of (level, query) that returns the number of changed cells."""
     if not isinstance(cells, Mapping):
         everywhere = int(check_whole("cells", cells, minimum=1))
         return lambda level, query: everywhere

@@ -96,6 +96,7 @@ def statistics(x: ArrayLike, y: ArrayLike) -> Statistics:
 
 
 def _unit(name: str, values: ArrayLike) -> Floats:
+    """The values as array; ValueError naming one outside [0, 1]."""
     array = check_number(name, values)
     outside = (array < 0.0) | (array > 1.0)
     if outside.any():
@@ -211,6 +212,7 @@ class RegressionRelease:
         return {}
 
     def _numbers(self, name: str, full: int) -> Floats:
+        """Field `name` as an array of `full` numbers, or one fewer if n is known; ValueError otherwise."""
         given = check_number(name, getattr(self, name))
         if given.shape != (full,) and not (self.n_known and given.shape == (full - 1,)):
             raise ValueError(
@@ -232,6 +234,7 @@ class RegressionRelease:
         return self._with_n(self._numbers("moments", len(MOMENTS)), len(MOMENTS))
 
     def _with_n(self, given: Floats, full: int) -> Floats:
+        """The numbers, with the exact n first if it is known."""
         return np.concatenate([[float(self.n)], given[1 - full :]]) if self.n_known else given
 
     @property
@@ -294,6 +297,7 @@ class RegressionRelease:
 
 
 def _rescale(name: str, values: ArrayLike, bounds: Interval) -> Floats:
+    """Values rescaled from their public bounds to [0, 1]; ValueError naming one outside."""
     array = check_number(name, values)
     low, high = check_bounds(f"{name}_bounds", bounds)
     outside = (array < low) | (array > high)

@@ -79,6 +79,7 @@ def _numbers(posteriors: Mapping[str, Posterior], prob: float) -> dict[str, xr.D
 
 
 def _release(file: ReleaseFile) -> xr.Dataset:
+    """Dataset of the released numbers, n, bounds and budgets."""
     release = file.release
     values = {name: getattr(release, name) for name in ("mean", "variance")}
     low, high = release.bounds
@@ -94,6 +95,7 @@ def _release(file: ReleaseFile) -> xr.Dataset:
 
 
 def _prior(file: ReleaseFile) -> xr.Dataset:
+    """Dataset of the kind of the prior and its parameters."""
     flat = isinstance(file.prior, Flat)
     numbers = {} if flat else {name: float(as_array(getattr(file.prior, name))) for name in HYPERPARAMETERS}
     return xr.Dataset({"kind": PRIORS[0] if flat else PRIORS[1], **numbers})

@@ -280,10 +280,12 @@ def _levels(density: Floats) -> list[float]:
 
 
 def _axis(what: str, quantity: str, unit: str) -> str:
+    """Label of an axis: name of the quantity, with its unit."""
     return _of(what, quantity) + (f" ({unit})" if unit else "")
 
 
 def _of(what: str, quantity: str) -> str:
+    """Name of a parameter, followed by the measured quantity, if it has a name."""
     return (
         f"{what} of {quantity}" if quantity and what != "a new value" else f"{what}{f', {quantity}' * bool(quantity)}"
     )

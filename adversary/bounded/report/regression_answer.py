@@ -86,6 +86,7 @@ def _infeasible(file: RegressionFile, one: xr.Dataset) -> float:
 
 
 def _release(file: RegressionFile) -> xr.Dataset:
+    """Dataset of the released sums and moments, n, budgets and bounds."""
     release = file.release
     ends = {f"{name}_bounds": ("end", as_array(getattr(release, f"{name}_bounds"))) for name in "xy"}
     return xr.Dataset(
@@ -99,6 +100,7 @@ def _release(file: RegressionFile) -> xr.Dataset:
 
 
 def _prior(file: RegressionFile) -> xr.Dataset:
+    """Dataset of the kind of the prior and its parameters."""
     if file.prior is None:
         return xr.Dataset({"kind": "default"})
     mu0, precision, a0, b0 = (as_array(getattr(file.prior, name)) for name in ("mu0", "Lambda0", "a0", "b0"))

@@ -29,17 +29,20 @@ def _release(table: Keys) -> dict[str, Any]:
 
 
 def _prior(table: Keys) -> RegressionLaw:
+    """Prior from the table."""
     given = table.read()
     del given["kind"]
     return RegressionLaw(**given)
 
 
 def _rows(table: Keys, key: str) -> list[tuple[float, float]]:
+    """Two rows of two numbers, for a matrix."""
     rows = table.get(key, list, "two rows of two numbers")
     return [pair("a row")(key, Keys({key: row}, table.file, table.key).numbers(key)) for row in rows]
 
 
 def _draws(name: str, given: Any) -> int:
+    """Number of draws, checked against `MOST_DRAWS`."""
     draws = int(check_whole(name, given, minimum=8))
     if draws > MOST_DRAWS:
         raise ValueError(f"{name} must be at most {MOST_DRAWS:,}, got {draws:,}")

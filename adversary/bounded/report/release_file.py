@@ -52,6 +52,7 @@ def _release(table: Keys) -> BoundedRelease:
 
 
 def _prior(table: Keys) -> Flat | NormalInverseGamma:
+    """Prior from the table; ValueError for keys that do not belong to its kind."""
     if isinstance(kind := table.values.get("kind"), str):
         _refuse_improper(f"{table.where('kind')}: ", kind)
     flat = table["kind"] == PRIORS[0]

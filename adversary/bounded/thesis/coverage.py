@@ -141,6 +141,7 @@ def _coords(study: Design) -> dict[str, Any]:
 
 
 def _attrs(study: Design, root: np.random.SeedSequence) -> dict[str, Any]:
+    """Attributes of the result: design, seed and versions."""
     return {
         "parameter": study.parameter,
         "covers": f"{study.parameter} as a parameter of the population, not as a moment of data within the bounds",

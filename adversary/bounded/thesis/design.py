@@ -144,6 +144,7 @@ def design(
 
 
 def _distinct[T](name: str, values: tuple[T, ...]) -> tuple[T, ...]:
+    """The values; ValueError if there are none, or two are equal."""
     if not values:
         raise ValueError(f"{name} must hold at least one value, got none")
     if len(set(values)) < len(values):
@@ -178,6 +179,7 @@ def _truths(truths: Any, bounds: tuple[float, float]) -> dict[str, tuple[float, 
 
 
 def _check_pair(pair: Any) -> None:
+    """ValueError unless a truth is a pair (mu, sigma)."""
     if isinstance(pair, str) or np.shape(pair) != (2,):
         raise ValueError(f"truths must be pairs (mu, sigma), got {pair!r}")
 

@@ -55,12 +55,14 @@ def products() -> Mapping[str, DataProduct]:
 
 
 def _name_key(name: object) -> str:
+    """Common key of all spellings of a product's name."""
     key = re.sub("[^a-z0-9]", "", str(name).lower())
     return _SPELLINGS.get(key, key)
 
 
 @cache
 def _load(name: str) -> DataProduct:
+    """Data product from its TOML file, read once."""
     text = (files("adversary.census.data_products") / f"{FILES[name]}.toml").read_text(encoding="utf-8")
     data = tomllib.loads(text)
     stated_budget = data["stated"]

@@ -80,6 +80,7 @@ class TableBudget:
         return self._noise_of(self.rho * self.stage_one) if self.stage_one else None
 
     def _noise_of(self, rho: Fraction) -> DiscreteGaussian:
+        """Noise of a count with budget rho, for the change of this table."""
         return DiscreteGaussian.from_rho(rho, self.sensitivity, self.cells)
 
     @cached_property
@@ -247,6 +248,7 @@ class TableBudget:
 
 
 def _open_probability(probability: float) -> float:
+    """Probability as float; ValueError unless above 0 and below 1."""
     p = float(check_probability("probability", probability))
     if not 0.0 < p < 1.0:
         raise ValueError(f"probability must be above 0 and below 1, got {p}")

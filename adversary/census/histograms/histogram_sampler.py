@@ -167,6 +167,7 @@ def sample_histograms(
 def _problem(
     tree: Tree, given: Answers, prior: LeafPrior, target_leaf: int, target_cells: Any, odds: float, known: bool
 ) -> Any:
+    """Input of the compiled sampler; ValueError for priors or exact answers that it does not support."""
     from adversary.census.histograms.compiled import LineProblem
     from adversary.census.spine.leaf_priors import sharing_units
 

@@ -155,6 +155,7 @@ def _shapes(product: Product, levels_read: dict[str, LevelRecords]) -> Iterator[
 
 
 def _query(column: NmfColumn, kind: str) -> dict[str, Any]:
+    """Listing of one query: name, kind, shape, number of units, range of variances."""
     finite = column.variance[np.isfinite(column.variance)]
     exact = kind == CONSTRAINTS
     return {

@@ -190,6 +190,7 @@ def _listed(labels: Sequence[str], words: str = "") -> str:
 
 
 def _flat(cell: Any, shape: Shape, across: str, query: str, labels: Sequence[str]) -> int:
+    """Flat index of one cell, from a flat index, a tuple, or a label; ValueError naming query, cell and shape."""
     if isinstance(cell, str):
         folded = [label.casefold() for label in labels]
         if cell.casefold() not in folded:

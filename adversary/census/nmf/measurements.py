@@ -193,6 +193,7 @@ def read(
 
 
 def _refuse_root(path: Path, level: str, units: Codes, root: str) -> None:
+    """ValueError for a file in which the root is absent, or not unique."""
     if units.size == 0:
         raise ValueError(f"{path}: there is no unit {root!r} at level {level}" if root else f"{path}: no unit is there")
     raise ValueError(

@@ -66,6 +66,7 @@ class ParquetSource:
         return sorted(self._walk(self.path, (), faults)) if self.path.is_dir() else []
 
     def _walk(self, folder: Path, codes: tuple[str, ...], faults: list[str] | None) -> Iterator[PartitionedFile]:
+        """Yield the Parquet files below a folder, with the codes of their partitions."""
         for path in folder.iterdir():
             name, equals, value = path.name.partition("=")
             code = unquote(value)

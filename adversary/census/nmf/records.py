@@ -340,18 +340,22 @@ def _has_labels(cells: Any) -> bool:
 
 
 def _is_below(code: str, root: str) -> bool:
+    """True if a geocode lies below the root: two digits of a state, or the beginning of the geocode."""
     return code[1:3] == root if len(root) == 2 else code.startswith(root)
 
 
 def _report_fault(faults: list[str] | None, fault: str) -> None:
+    """Append a fault to the list, or raise it as ValueError if there is no list."""
     if faults is None:
         raise ValueError(fault)
     faults.append(fault)
 
 
 def _location(path: str, geocode: Any, query: str) -> str:
+    """File, geocode and query, for error messages."""
     return f"{path}: geocode {geocode}: query {query}"
 
 
 def _first_bad_value(values: Sequence[Any]) -> Any:
+    """First value that is missing, not whole, or too large."""
     return next(value for value in values if value is None or not (abs(value) <= LARGEST and value == round(value)))

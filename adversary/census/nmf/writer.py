@@ -75,6 +75,7 @@ class Records:
             yield self._table(slice(start, start + rows), size, metadata, width)
 
     def _table(self, rows: slice, size: int, metadata: Mapping[str, str], width: str) -> Any:
+        """Arrow table of some rows; `size` is the number of cells."""
         pa = arrow()
         names = self.geocodes[rows]
         n = len(names)
@@ -172,6 +173,7 @@ class Writer:
             self._file(folder(self.temporary / self.product, level, kind), partition, tables)
 
     def _file(self, base: Path, partition: Mapping[str, str] | None, tables: Iterator[Any]) -> None:
+        """Write Arrow tables into the next numbered file of a partition; nothing if there are none."""
         first = next(tables, None)
         if first is None:
             return
@@ -205,6 +207,7 @@ def _remove_leftovers(directory: Path) -> None:
 
 
 def _refuse_existing(directory: Path, overwrite: bool) -> None:
+    """FileExistsError if the directory exists and may not be replaced."""
     if not os.path.lexists(directory) or (directory.is_dir() and not any(directory.iterdir())):
         return
     if not directory.is_dir():
@@ -217,4 +220,5 @@ def _refuse_existing(directory: Path, overwrite: bool) -> None:
 
 
 def _is_part_of_file(path: Path) -> bool:
+    """True if a path may lie in the directory of a Noisy Measurement File."""
     return path.name in ALSO_ALLOWED or (path.is_dir() and path.name.endswith("_PROD"))

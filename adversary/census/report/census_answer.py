@@ -114,11 +114,13 @@ def _queries(census_scenario: CensusScenario) -> xr.Dataset:
 
 
 def _same_rho(census_scenario: CensusScenario) -> tuple[GaussianDP, ZeroConcentratedDP]:
+    """Gaussian DP and zCDP with the rho of a scenario."""
     rho = float(census_scenario.rho)
     return GaussianDP(mu_of_rho(rho)), ZeroConcentratedDP(rho)
 
 
 def _powers(census_scenario: CensusScenario, levels: Sequence[float]) -> xr.Dataset:
+    """Dataset over "level" of the power of tests: exact composition, Gaussian, zCDP."""
     a = as_array(levels)
     gaussian, concentrated = _same_rho(census_scenario)
     powers = {
@@ -130,6 +132,7 @@ def _powers(census_scenario: CensusScenario, levels: Sequence[float]) -> xr.Data
 
 
 def _epsilons(census_scenario: CensusScenario, deltas: Sequence[float]) -> xr.Dataset:
+    """Dataset over "delta" of epsilon: exact composition, Gaussian, zCDP."""
     gaussian, concentrated = _same_rho(census_scenario)
     above = {"direction": "upper"}
     epsilons = {
@@ -225,6 +228,7 @@ def _shortfall(one: xr.Dataset) -> float | None:
 
 
 def _power_table(tests: xr.Dataset) -> Table:
+    """Table of the power of tests."""
     columns = {
         "level": ("false alarms", "probability"), "power": ("exact composition, certified", "% certified"),
         "gaussian_power": ("Gaussian, same rho", "probability"), "zcdp_power": ("zCDP allows", "% at most"),

@@ -88,6 +88,7 @@ def _need_arrow() -> None:
 
 
 def _shape(text: str) -> tuple[int, ...]:
+    """Parse --shape."""
     try:
         return tuple(int(part) for part in text.lower().replace("×", "x").split("x"))
     except ValueError:

@@ -44,11 +44,7 @@ LONG = 50
 
 
 def solve_every(priors: Sequence[float] = PRIORS, failure: float = DEFAULT_FAILURE) -> xr.DataTree:
-    """Answer about the five products: group `products`, over "product" and "prior".
-
-    priors : prior probabilities of the adversary
-    failure : failure probability of the bounds, over releases
-    """
+    """Answer about the five products: group `products`, over "product" and "prior"; arguments as for `solve`."""
     check_probability("prior", priors)
     check_probability("failure", failure)
     by_name = products()
@@ -108,6 +104,7 @@ def _guarantees(product: DataProduct) -> dict[str, Guarantee]:
 
 
 def _beliefs(product: DataProduct, priors: Sequence[float], failure: float) -> xr.Dataset:
+    """Dataset over (guarantee, prior): rho and the largest posterior."""
     guarantees = _guarantees(product)
     rho = {name: float(product.rho(which)) for which, words in RELATIONS.items() for name in (words, words + EXACT)}
     rho[RELATIONS[product.stated_neighbours] + STATED] = float(product.stated_rho)
@@ -132,10 +129,7 @@ def _levels(product: DataProduct) -> xr.Dataset:
 
 
 def _grouped(rows: Iterable[TableBudget], *same: str) -> dict[TableBudget, str]:
-    """First row of each group of rows that agree except for the level, with the names of the group's levels.
-
-    same : fields that must agree, beside the table
-    """
+    """First row of each group of rows with equal table and fields `same`, with the names of the group's levels."""
     groups: dict[Any, tuple[TableBudget, list[str]]] = {}
     for row in rows:
         groups.setdefault((row.table, *(getattr(row, name) for name in same)), (row, []))[1].append(row.level)
@@ -216,6 +210,7 @@ def _sizes(product: DataProduct, row: TableBudget, place: int, threshold: int) -
 
 
 def _verdict(product: DataProduct, beliefs: xr.Dataset) -> str:
+    """Sentence on the largest posterior at the lowest prior, for a changed unit."""
     lowest_prior = beliefs.isel(prior=0).sel(guarantee=_best(beliefs, "bounded"))
     most = percentage(float(lowest_prior["posterior"]), True)
     prior = percent(float(lowest_prior["prior"]))
@@ -305,6 +300,7 @@ def _cost(product: DataProduct) -> str:
 
 
 def _belief_section(product: DataProduct, beliefs: xr.Dataset) -> Section:
+    """Section with the largest posterior of every guarantee and prior."""
     columns: dict[str, Sequence[str]] = {"guarantee": f"one {product.unit}", "rho": ("rho", "number")}
     wide, heads = _by_prior(beliefs)
     columns.update(heads)
@@ -332,6 +328,7 @@ def _by_prior(data: xr.Dataset) -> tuple[xr.Dataset, dict[str, tuple[str, str]]]
 
 
 def _level_section(levels: xr.Dataset) -> Section:
+    """Section with rho and margins of error by level."""
     columns = {
         "level": "level", "rho": ("rho", "number"), "tables": ("tables", "count"),
         "least_margin": ("narrowest margin of error", "number"), "largest_margin": ("widest", "number"),
@@ -352,6 +349,7 @@ _ALONE = (
 
 
 def _table_section(product: DataProduct, tables: xr.Dataset) -> Section:
+    """Section with budget, noise and bounds of every table."""
     columns: dict[str, Sequence[str] | None] = {
         "row": None, "table": "table", "levels": "levels", "universe": "counts", "rho": ("rho", "parameter"),
         "sigma2": ("sigma²", "number"), "margin": ("margin of error (95%)", "number"),
@@ -375,6 +373,7 @@ def _table_section(product: DataProduct, tables: xr.Dataset) -> Section:
 
 
 def _form_section(product: DataProduct, forms: xr.Dataset) -> Section:
+    """Section with the forms of adaptive tables, and group sizes that have them."""
     chances = [f"chance_{place}" for place in range(len(CHANCES))]
     wide = forms.drop_vars("count").assign(
         {name: ("row", forms["count"].values[:, place]) for place, name in enumerate(chances)}

@@ -142,6 +142,7 @@ EMPTY: dict[Any, Any] = {"geocode": "", "name": "", "status": "", "place": "", "
 
 
 def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str, xr.Dataset]:
+    """Datasets by group for one cell, see `gather`."""
     findings, bound = cell.findings, cell.findings.guarantee
     truncation_bound = np.nan if findings.truncation_bound is None else findings.truncation_bound
     error = float(np.nan_to_num(truncation_bound)) / prior if prior else 0.0

@@ -59,6 +59,7 @@ def _overview(page: Any) -> xr.Dataset:
 
 
 def _list(page: Any) -> Section:
+    """Section with the list of cells."""
     overview = _overview(page)
     columns = {
         "cell": None, "place": ("", "count"), "label": "cell", "largest": ("largest ratio", "number"),
@@ -93,6 +94,7 @@ def _list(page: Any) -> Section:
 
 
 def _parts(page: Any) -> Section:
+    """Section with one part per cell."""
     parts = [_cell(page, i) for i in ranked(page)]
     return Section("Cell by cell", f"{len(parts):,} cells, the worst blocks of each.", parts=parts, on_screen=False)
 
@@ -120,6 +122,7 @@ def _cell(page: Any, i: int) -> Section:
 
 
 def _worst(page: Any, i: int) -> list[Table]:
+    """Table of the blocks of a cell with the largest ratios; empty list if there is none."""
     if "worst" not in page.data:
         return []
     rows = page.of("worst", i).isel(rank=slice(0, BLOCKS))

@@ -203,6 +203,7 @@ def block_cells(cells: Any, most: int = 24, *, ax: Axes | None = None) -> Axes:
 
 
 def _levels(table: Any) -> Mapping[str, LevelFindings]:
+    """Summaries by level, from columns of results or as given."""
     first = next(iter(table.values()), None) if isinstance(table, Mapping) else None
     return table if isinstance(first, LevelFindings) else levels_of(table)
 

@@ -122,6 +122,7 @@ def share_distribution(tree: Tree, solution: Solution, part: Units, whole: Units
 
 
 def _as_list(units: Units) -> list[str]:
+    """One name or several, as a list."""
     return [units] if isinstance(units, str) else [str(name) for name in units]
 
 
@@ -170,6 +171,7 @@ def _complement_units(tree: Tree, whole_units: Integers, part_units: Integers) -
 
 
 def _refuse_unresolved(solution: Solution) -> None:
+    """ValueError if the posterior is not resolved."""
     if not solution.resolved:
         raise ValueError(
             f"the posterior is not resolved, up to {solution.truncation_bound:.2g} of it was dropped: no sums of it"
@@ -366,6 +368,7 @@ def _beta_interval(mean: float, sd: float, prob: float) -> tuple[float, float]:
 
 
 def _sum_dataset(law: CombinationPmf, dim: str, prob: float, **named: Any) -> xr.Dataset:
+    """Dataset of a pmf over `dim`, its mean, sd, equal-tailed interval and error."""
     import xarray as xr
 
     values = law.low + np.arange(law.pmf.size)

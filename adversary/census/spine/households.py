@@ -155,13 +155,16 @@ def households_and_persons(persons: Any, occupied: Any, only_households: bool = 
 
 
 def _mean(counts: Any, p: Floats) -> float:
+    """Mean of counts with weights p."""
     return float(counts @ p / p.sum())
 
 
 def _sd(counts: Any, p: Floats) -> float:
+    """Standard deviation of counts with weights p."""
     mean = _mean(counts, p)
     return float(np.sqrt((counts - mean) ** 2 @ p / p.sum()))
 
 
 def _zero(counts: Any, p: Floats) -> float:
+    """Probability of the count 0, with weights p."""
     return float(p[counts == 0].sum() / p.sum())

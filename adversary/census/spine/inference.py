@@ -73,6 +73,7 @@ def _is_discrete_gaussian(mechanism: Mechanism) -> bool:
 
 
 def _mechanism_by_unit(tree: Tree, noise: Mapping[str, Mechanism]) -> dict[int, Mechanism]:
+    """Mechanism by index of unit; a unit's own replaces its level's."""
     levels: dict[int, Mechanism] = {}
     units: dict[int, Mechanism] = {}
     for name, mechanism in noise.items():
@@ -266,6 +267,7 @@ def fit_rate_prior(
 
 
 def _message_of_cell(message: Message | Sequence[Message], cell: int, cells: int) -> Message:
+    """Message of one cell, from one message or one per cell."""
     if isinstance(message, Message):
         if cells != 1:
             raise ValueError(f"messages must be one for each of the {cells} cells")
@@ -276,5 +278,6 @@ def _message_of_cell(message: Message | Sequence[Message], cell: int, cells: int
 
 
 def _solve(tree: Tree, prior: LeafPrior, tolerance: float, tau: float, cell: Any) -> Solution:
+    """`solve` for one cell: a tuple of likelihood, upward messages and downward message."""
     like, messages, outside = cell
     return solve(tree, like, prior, messages, outside, tolerance, tau)

@@ -49,6 +49,7 @@ class LeafPrior(ABC):
 
 
 def _per_leaf(name: str, values: Floats, leaves: int) -> Floats:
+    """(leaf,) values, from one number or one per leaf."""
     if values.ndim and values.size != leaves:
         raise ValueError(f"{name} has {values.size} entries for {leaves} leaves")
     return np.broadcast_to(values, (leaves,)).astype(np.float64)
@@ -205,6 +206,7 @@ class SharedRate(LeafPrior):
             return np.log(np.asarray(self.weights))
 
     def _log_mixture(self, counts: Floats) -> Floats:
+        """(count,) log of sum_j w_j k_j exp(eta_j x)."""
         log_p = (self.log_weight + self.log_norm)[:, None]
         return np.asarray(logsumexp(log_p + np.multiply.outer(self.eta, counts), axis=0))
 

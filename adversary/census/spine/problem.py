@@ -156,6 +156,7 @@ def check_measurements(tree: Tree, released: Any, rho: ArrayLike, whole: bool = 
 
 
 def _refuse(tree: Tree, wrong: Any, values: Floats, name: str, rule: str) -> None:
+    """ValueError naming the first unit where `wrong` is true, the rule and the value."""
     if wrong.any():
         unit, cell = (int(i[0]) for i in np.nonzero(wrong))
         raise ValueError(f"{name} of unit {str(tree.names[unit])!r} {rule}, got {values[unit, cell]}")
@@ -389,5 +390,6 @@ def with_count_of_leaf(cell_layout: Layout, unit: int, count: int) -> Layout:
 
 
 def _log_prior(distributions: Any, leaf: int, k: Any) -> Floats:
+    """(count,) log prior of one leaf at consecutive counts k from 0."""
     steps = np.log((distributions.slope[leaf] * k[:-1] + distributions.start[leaf]) / (k[:-1] + 1.0))
     return np.asarray(distributions.base[leaf] + np.concatenate([[0.0], np.cumsum(steps)]))

@@ -50,6 +50,7 @@ class SpinePosterior:
         return coords if self.cells is None else coords | {"cell": list(self.cells)}
 
     def _labelled(self, columns: Iterable[Any]) -> xr.DataArray:
+        """DataArray over units, and cells if there are several, from one (unit,) column per cell."""
         import xarray as xr
 
         values = np.stack(list(columns), axis=-1)
@@ -58,6 +59,7 @@ class SpinePosterior:
         return xr.DataArray(values, self._coords, ("unit", "cell"))
 
     def _per_cell(self, name: str) -> Any:
+        """Attribute `name` of every cell's solution; a scalar if the counts have no cells."""
         values = np.array([getattr(solution, name) for solution in self.solutions])
         return values[0].item() if self.single else values
 
@@ -129,6 +131,7 @@ class SpinePosterior:
         )
 
     def _density(self, solution: Solution, prob: float, counts: Any) -> Any:
+        """Highest posterior density sets of one cell, see `compiled.highest_density`."""
         from adversary._core import call
         from adversary.census.spine.compiled import highest_density
 

@@ -156,6 +156,7 @@ class Tree:
         return [slice(int(start), int(stop)) for start, stop in pairwise(ends)]
 
     def _part(self, nodes: Integers) -> Tree:
+        """Tree of some units, given by increasing indices, the root first."""
         parent = np.searchsorted(nodes, self.parent[nodes])
         parent[0] = -1
         return Tree(self.names[nodes], self.level[nodes], self.levels, parent.astype(np.int64))
@@ -209,6 +210,7 @@ def in_order(names: Iterable[Any], values: Any, what: str, dim: str = "unit") ->
 
 
 def _name_lists(names: Any, parent_names: Any) -> tuple[list[str], list[Any]]:
+    """Names and parents' names as lists of equal length."""
     names, parent_names = ([*a.tolist()] if isinstance(a, np.ndarray) else list(a) for a in (names, parent_names))
     if len(names) != len(parent_names):
         raise ValueError(f"every unit needs one parent: got {len(names)} units and {len(parent_names)} parents")
@@ -216,6 +218,7 @@ def _name_lists(names: Any, parent_names: Any) -> tuple[list[str], list[Any]]:
 
 
 def _index_of_names(names: list[str]) -> dict[str, int]:
+    """Index by name; ValueError naming a repeated one."""
     index = {name: i for i, name in enumerate(names)}
     if len(index) < len(names):
         seen: set[str] = set()
@@ -259,6 +262,7 @@ def _breadth_first(names: list[str], parent: Integers) -> tuple[Integers, Intege
 
 
 def _level_names(levels: Sequence[str] | None, deepest: int) -> tuple[str, ...]:
+    """Names of the levels, by default "level 0", "level 1", ..."""
     if levels is None:
         return tuple(f"level {i}" for i in range(deepest + 1))
     if len(levels) != deepest + 1:

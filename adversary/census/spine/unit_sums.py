@@ -144,6 +144,7 @@ def convolve_directly(parts: Sequence[Counts], low: int, high: int) -> Counts:
 
 
 def _convolve(one: Counts, other: Counts) -> Counts:
+    """Convolution of two `Counts`, with moments, by direct summation over all totals."""
     long, short = (one, other) if one.values.shape[-1] >= other.values.shape[-1] else (other, one)
     size, steps = long.values.shape[-1], short.values.shape[-1]
     lead = np.broadcast_shapes(long.values.shape[:-1], short.values.shape[:-1])

@@ -159,6 +159,7 @@ def statuses(table: Columns, name: str = "status") -> dict[str, int]:
 
 
 def _leaves(table: Columns) -> Any:
+    """Mask of the rows of leaves, which have a finite `path_rho`."""
     return np.isfinite(column(table, "path_rho").astype(np.float64))
 
 

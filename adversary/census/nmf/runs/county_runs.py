@@ -221,6 +221,7 @@ class Piece:
 
 
 def _piece(measurements: Measurements, others: Floats | None, name: str) -> Piece:
+    """Piece below one unit: its measurements, with levels numbered from it, and known counts."""
     nodes, tree = measurements.tree.below(name), measurements.tree.subtree(name)
     leaves = nodes[tree.leaves]
     known = None if others is None else others[np.searchsorted(measurements.tree.leaves, leaves)]

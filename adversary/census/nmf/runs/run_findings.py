@@ -316,6 +316,7 @@ def _groups(opened: Any) -> Iterator[tuple[int, int]]:
 
 
 def _concatenate(tables: list[dict[str, Any]]) -> dict[str, Any]:
+    """Tables with the same columns, joined by rows."""
     return {name: np.concatenate([one[name] for one in tables]) for name in tables[0]}
 
 

@@ -159,6 +159,7 @@ def as_parquet(columns: dict[str, Any]) -> bytes:
 
 
 def _kind(pa: Any, name: str) -> Any:
+    """Arrow type of a column."""
     if name in TEXTS:
         return pa.string()
     return pa.bool_() if name in TRUE_OR_NOT else pa.int64() if name in WHOLE else pa.float64()

@@ -79,6 +79,11 @@ def _part_index(total: int, sizes: Integers, largest: int) -> Integers:
 def _people(
     group: Integers, tract: Integers, shape: tuple[int, int, int, int], rng: np.random.Generator
 ) -> tuple[Integers, Integers]:
+    """Random (block, group quarters, age, ethnicity, race) counts, and (block, group quarters) facilities.
+
+    Households have lognormal sizes with effects of tract and block group; 1.2 % of blocks have one group quarters
+    facility, with a Pareto number of people.
+    """
     blocks, groups = group.size, tract.size
     size_effect = (rng.normal(0.0, 0.6, int(tract[-1]) + 1)[tract] + rng.normal(0.0, 0.4, groups))[group]
     inhabited = rng.random(blocks) > expit(-0.7 - 0.8 * size_effect)

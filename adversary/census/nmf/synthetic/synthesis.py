@@ -103,6 +103,7 @@ def synthesise(
 
 
 def _write_all(recipe: Recipe, writer: Writer, record: Record, progress: bool) -> None:
+    """Generate, measure and write all units, chunk by chunk, and pass them to `record`."""
     tracts_by_county: dict[int, list[SyntheticUnits]] = {}
     last = {one.county: one.number for chunks in recipe.chunks for one in chunks}
     parts_of_state: dict[bool, list[SyntheticUnits]] = {False: [], True: []}
@@ -123,9 +124,8 @@ def _write_all(recipe: Recipe, writer: Writer, record: Record, progress: bool) -
             parts_of_state[is_area].append(county)
     rng = np.random.default_rng(recipe.noise_seed(None))
     parts = [_parent_unit("State", f"{int(inside)}{STATE}", made) for inside, made in parts_of_state.items() if made]
-    nation = _parent_unit(US, "", parts)._replace(
-        deepest=np.zeros(1, dtype=np.int64)
-    )  # the budget of the nation: other states are not generated
+    # the nation has its own budget only, as if there were other states
+    nation = _parent_unit(US, "", parts)._replace(deepest=np.zeros(1, dtype=np.int64))
     total = int(nation.people.sum())
     for top in (*parts, nation):
         _measure(recipe, writer, top, rng)
@@ -195,6 +195,7 @@ def _measure(recipe: Recipe, writer: Writer, units: SyntheticUnits, rng: np.rand
 
 
 def _answers(recipe: Recipe, units: SyntheticUnits, query: RecipeQuery, rng: np.random.Generator) -> Records | None:
+    """Noisy answers to one query in all units that are measured."""
     level = LEVELS.index(units.level)
     truth = query.of(units.people).reshape(len(units.geocodes), -1)
     released, variance = np.zeros_like(truth), np.full(truth.shape[0], np.inf)
@@ -232,6 +233,7 @@ def _constraints(recipe: Recipe, units: SyntheticUnits) -> list[Records]:
 
 
 def _truth_table(units: Sequence[SyntheticUnits], recipe: Recipe, metadata: dict[str, str]) -> Any:
+    """Arrow table of the true histograms of units."""
     pa = arrow()
     levels = [one.level for one in units for _ in one.geocodes]
     size = int(np.prod(recipe.shape))
