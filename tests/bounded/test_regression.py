@@ -371,7 +371,7 @@ def test_sums_of_data_are_feasible_and_each_constraint_is_looked_at() -> None:
             bad = good.copy()
             bad[i] = value
             assert not reg.feasible_sums(bad, 8)
-            assert not sufficient_statistics.kept_constraints(bad, 8.0)[place]
+            assert not sufficient_statistics.satisfied_constraints(bad, 8.0)[place]
 
 
 def test_a_release_adds_laplace_noise_to_every_query() -> None:
