@@ -126,7 +126,7 @@ class OthersOfLevel:
         """Counts of the siblings of the unit below, one per sibling."""
         each, dims = [belief.each for belief in self.beliefs], (f"sibling of {below}", *(self.dims or ()))
         pm.modelcontext(None).add_coord(dims[0], range(each[0].count))
-        laws = [Uniform() if one.law is None else one.one for one in each]
+        laws = [Uniform() if one.law is None else one.sibling_law for one in each]
         one = replace(self, name=f"sibling_count[{below}]", beliefs=laws, inside=_NOBODY, dims=dims)
         return one.counted()
 
