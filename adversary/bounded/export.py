@@ -9,7 +9,10 @@ import xarray as xr
 
 from adversary._core import Floats, Seed, as_array, check_whole, seed_sequence
 
+# Points of the grid of a marginal density.
 GRID = 201
+
+# Posterior probability beyond either end of such a grid.
 _TAIL = 1e-4
 _MEASURES = ("mean", "sd", "mode", "hdi_low", "hdi_high", "eti_low", "eti_high")
 
@@ -42,7 +45,7 @@ def drawn(posterior: Any, draws: int, rng: Seed) -> xr.DataTree:
 
 
 def _uniform_in_cell(shares: Floats, cells: Any, generator: np.random.Generator) -> Floats:
-    """A probability uniform within the drawn cell of a marginal."""
+    """(draw,) cumulative probabilities, uniform within the drawn cells of a marginal with cell masses `shares`."""
     ends = np.concatenate([[0.0], np.cumsum(shares) / shares.sum()])
     return np.asarray(ends[cells] + generator.random(len(cells)) * (ends[cells + 1] - ends[cells]))
 
@@ -67,9 +70,9 @@ def exported(posterior: Any) -> xr.DataTree:
     summary["log_evidence"] = (dims, as_array(posterior.log_evidence))
     summary["quadrature_error"] = (dims, as_array(posterior.quadrature_error))
     release = posterior.release
-    seen = {"mean": release.mean, "variance": release.variance, "n": release.n}
-    shown = xr.Dataset(
-        {k: (dims, np.broadcast_to(as_array(v), posterior.shape)) for k, v in seen.items() if v is not None},
+    released = {"mean": release.mean, "variance": release.variance, "n": release.n}
+    release_dataset = xr.Dataset(
+        {k: (dims, np.broadcast_to(as_array(v), posterior.shape)) for k, v in released.items() if v is not None},
         labels.coords,
     )
     attrs = {
@@ -82,7 +85,7 @@ def exported(posterior: Any) -> xr.DataTree:
         "prior": repr(posterior.prior),
         "prob": 0.95,
     }
-    tree = {"density": density, "summary": summary, "release": shown}
+    tree = {"density": density, "summary": summary, "release": release_dataset}
     return xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), **tree})
 
 
@@ -98,7 +101,7 @@ def _grid(posterior: Any, name: str) -> Floats:
 
 
 def _measures(posterior: Any, name: str) -> Floats:
-    """Mean, sd, mode, hdi and eti, along a last axis."""
+    """Mean, sd, mode, and ends of hdi and eti of a parameter, along a last axis."""
     single = [as_array(getattr(posterior, measure)(name)) for measure in ("mean", "sd", "mode")]
     pairs = [as_array(getattr(posterior, interval)(name)) for interval in ("hdi", "eti")]
     return np.concatenate([np.stack(single, axis=-1), *pairs], axis=-1)

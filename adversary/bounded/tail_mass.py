@@ -120,8 +120,8 @@ def _log_masses(log_density: LogDensity, release: BoundedRelease, constrained: b
 
 def _geometric_points(anchors: list[Floats], reach: Floats) -> Floats:
     """(v, point) sorted points at geometrically spaced distances up to `reach` (v,) from anchors (v,)."""
-    away = _STEPS * reach[:, None]
-    parts = [np.concatenate([a[:, None] - away, a[:, None], a[:, None] + away], axis=1) for a in anchors]
+    distances = _STEPS * reach[:, None]
+    parts = [np.concatenate([a[:, None] - distances, a[:, None], a[:, None] + distances], axis=1) for a in anchors]
     return np.sort(np.concatenate(parts, axis=1), axis=1)
 
 

@@ -13,22 +13,22 @@ _FILE = Path(__file__).parents[3] / "data" / "cirrhosis_46_states.csv"
 
 
 def load_cirrhosis(path: str | PathLike[str] | None = None) -> xr.Dataset:
-    """The 46 states, and the rescaled variables x and y of the thesis's regression.
+    """Load the data of 46 states, with the rescaled variables x and y of the thesis's regression.
 
     Parameters
     ----------
-    path : the table, columns wine, liquor, deaths; unless given, ``data/cirrhosis_46_states.csv`` of this project,
-        which a source checkout has and an installed wheel does not
+    path : CSV file with columns wine, liquor, deaths; default ``data/cirrhosis_46_states.csv`` of this project, which
+        exists in a source checkout, not in an installed wheel
 
     Returns
     -------
     Dataset, dim state (numbered from 1, in the file's order): wine and liquor (consumption per head, as tabulated),
-    deaths (rate of deaths from cirrhosis), x = wine + liquor and y = deaths, each brought to [0, 1] by its own least
-    and largest value. That rescaling looks at the data; it is public only if those four numbers are.
+    deaths (rate of deaths from cirrhosis), x = wine + liquor and y = deaths, each rescaled to [0, 1] by its smallest
+    and largest value. The rescaling depends on the data; it is public only if these four numbers are.
 
     Raises
     ------
-    FileNotFoundError : no such file; say where it is in `path`
+    FileNotFoundError : no such file
 
     References
     ----------

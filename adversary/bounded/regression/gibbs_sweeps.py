@@ -88,16 +88,20 @@ class Sweeps:
         size = self.noisy.size
         trace = SweepTrace(np.empty((draws, chains, 2)), np.empty((draws, chains)), np.empty((draws, chains, size)))
         weights = np.full((chains, size), self.rate**2 / 2.0)
-        alike = [np.repeat(np.asarray(x)[None], chains, axis=0) for x in (self.centre, self.precision, self.scale)]
+        prior_parameters = [
+            np.repeat(np.asarray(x)[None], chains, axis=0) for x in (self.centre, self.precision, self.scale)
+        ]
         start = replace(self, tight=True)
-        level = np.tile([0.5, 0.0], (chains, 1)), np.full(chains, LARGEST_SIGMA2 / 2.0)
-        theta, sigma2 = start.coefficients((alike[0], alike[1], self.shape, alike[2]), level, rng)
+        flat_line = np.tile([0.5, 0.0], (chains, 1)), np.full(chains, LARGEST_SIGMA2 / 2.0)
+        theta, sigma2 = start.coefficients(
+            (prior_parameters[0], prior_parameters[1], self.shape, prior_parameters[2]), flat_line, rng
+        )
         sums = np.tile(self.n * INSIDE, (chains, 1))
         for sweep in range(-burn, draws):
             sums = self.sums((theta, sigma2), weights, sums, rng)
             theta, sigma2 = self.coefficients(self.conjugate(sums), (theta, sigma2), rng)
-            away = np.maximum(np.abs(self.noisy - sums), SMALLEST_NOISE)
-            weights = inverse_gaussian(self.rate / away, self.rate**2, rng)
+            noise = np.maximum(np.abs(self.noisy - sums), SMALLEST_NOISE)
+            weights = inverse_gaussian(self.rate / noise, self.rate**2, rng)
             if sweep >= 0:
                 trace.theta[sweep], trace.sigma2[sweep], trace.sums[sweep] = theta, sigma2, sums
         return SweepTrace(*(np.swapaxes(part, 0, 1) for part in trace))
@@ -113,13 +117,13 @@ class Sweeps:
         rng : Generator
         """
         size = self.noisy.size
-        mean, law = record_law(*given, self.moments, published=self.published)
-        values, vectors = np.linalg.eigh(law[:, -size:, -size:])
+        mean, covariance_of_record = record_law(*given, self.moments, published=self.published)
+        values, vectors = np.linalg.eigh(covariance_of_record[:, -size:, -size:])
         inverse = (vectors / np.maximum(values, SMALLEST_EIGENVALUE)[:, None]) @ np.swapaxes(vectors, 1, 2)
         precision = inverse / self.n + weights[:, None] * np.eye(size)
         covariance = np.linalg.inv(precision)
-        pull = (inverse @ mean[:, -size:, None])[..., 0] + weights * self.noisy
-        centre = (covariance @ pull[..., None])[..., 0]
+        weighted_mean = (inverse @ mean[:, -size:, None])[..., 0] + weights * self.noisy
+        centre = (covariance @ weighted_mean[..., None])[..., 0]
         root = np.swapaxes(np.linalg.cholesky(covariance), 1, 2)
 
         def propose(pending: Integers, block: int) -> tuple[NDArray[np.bool_], tuple[Floats, ...]]:
@@ -127,13 +131,13 @@ class Sweeps:
             if not self.constrained:
                 return np.ones((pending.size, block), dtype=bool), (drawn,)
             accepted = satisfied_constraints(drawn, self.n)
-            worst[:] = (~accepted).sum(axis=(0, 1))
+            violations[:] = (~accepted).sum(axis=(0, 1))
             return accepted.all(axis=-1), (drawn,)
 
-        worst = np.zeros(len(CONSTRAINTS), dtype=np.int64)
+        violations = np.zeros(len(CONSTRAINTS), dtype=np.int64)
         (sums,), left = first_accepted(propose, len(centre), self.tries)
         if left.size and self.published:
-            name = CONSTRAINTS[int(np.argmax(worst))]
+            name = CONSTRAINTS[int(np.argmax(violations))]
             raise SamplerStuck(f"no feasible sums in {self.tries} tries, most often for want of {name}; {_REMEDY}")
         if left.size:
             sums[left] = hit_and_run_sums(before[left], centre[left], precision[left], root[left], self.n, rng)
@@ -193,9 +197,9 @@ class Sweeps:
                 f"no coefficients in {self.tries} tries, for want of an intercept and a slope in the region; {_REMEDY}"
             )
         if left.size:
-            here = (centre[left], precision[left], shape, scale[left])
+            remaining = (centre[left], precision[left], shape, scale[left])
             line, tau = before[0][left], 1.0 / before[1][left]
-            theta[left], tau = hit_and_run_coefficients(line, tau, here, 1.0 / LARGEST_SIGMA2, self.tight, rng)
+            theta[left], tau = hit_and_run_coefficients(line, tau, remaining, 1.0 / LARGEST_SIGMA2, self.tight, rng)
             sigma2[left] = 1.0 / tau
         return theta, sigma2
 
@@ -207,17 +211,17 @@ def first_accepted(propose: Proposal, chains: int, tries: int) -> tuple[tuple[Fl
     proposals. Returns the accepted values, (chain, ...) each, and the indices of chains without one, whose values are
     arbitrary.
     """
-    pending, done, block = np.arange(chains), 0, 2
+    pending, tried, block = np.arange(chains), 0, 2
     chosen: tuple[Floats, ...] | None = None
-    while pending.size and done < tries:
-        size = min(block, tries - done)
+    while pending.size and tried < tries:
+        size = min(block, tries - tried)
         accepted, proposals = propose(pending, size)
-        hit, first = accepted.any(axis=1), accepted.argmax(axis=1)
+        has_accepted, first = accepted.any(axis=1), accepted.argmax(axis=1)
         if chosen is None:
             chosen = tuple(np.empty((chains, *part.shape[2:])) for part in proposals)
         for target, part in zip(chosen, proposals, strict=True):
-            target[pending[hit]] = part[hit, first[hit]]
-        pending, done, block = pending[~hit], done + size, min(4 * block, _BLOCK)
+            target[pending[has_accepted]] = part[has_accepted, first[has_accepted]]
+        pending, tried, block = pending[~has_accepted], tried + size, min(4 * block, _BLOCK)
     assert chosen is not None
     return chosen, pending
 
@@ -230,12 +234,12 @@ def gamma_above(
     They come from Gamma(shape, rate) itself, or, if `low` is at least one standard deviation above its mode, from an
     exponential distribution that touches its log-concave density at `low`.
     """
-    far = rate * low >= shape - 1.0 + np.sqrt(shape)
-    step = rng.standard_exponential(size) / np.where(far, rate - (shape - 1.0) / low, 1.0)
+    is_tail = rate * low >= shape - 1.0 + np.sqrt(shape)
+    step = rng.standard_exponential(size) / np.where(is_tail, rate - (shape - 1.0) / low, 1.0)
     log_accept = (shape - 1.0) * (np.log1p(step / low) - step / low)
-    plain = rng.standard_gamma(shape, size) / rate
-    accepted = np.where(far, np.log1p(-rng.random(size)) <= log_accept, plain >= low)
-    return np.where(far, low + step, np.maximum(plain, low)), accepted
+    direct = rng.standard_gamma(shape, size) / rate
+    accepted = np.where(is_tail, np.log1p(-rng.random(size)) <= log_accept, direct >= low)
+    return np.where(is_tail, low + step, np.maximum(direct, low)), accepted
 
 
 def gamma_below(
@@ -246,12 +250,12 @@ def gamma_below(
     They come from Gamma(shape, rate) itself, or, if `high` is at least one standard deviation below its mean, from an
     exponential distribution of the logarithm that touches its log-concave density at log(high).
     """
-    far = rate * high <= shape - np.sqrt(shape)
-    back = rng.standard_exponential(size) / np.where(far, shape - rate * high, 1.0)
+    is_tail = rate * high <= shape - np.sqrt(shape)
+    back = rng.standard_exponential(size) / np.where(is_tail, shape - rate * high, 1.0)
     log_accept = -rate * high * (np.expm1(-back) + back)
-    plain = rng.standard_gamma(shape, size) / rate
-    accepted = np.where(far, np.log1p(-rng.random(size)) <= log_accept, plain <= high)
-    return np.where(far, high * np.exp(-back), np.minimum(plain, high)), accepted
+    direct = rng.standard_gamma(shape, size) / rate
+    accepted = np.where(is_tail, np.log1p(-rng.random(size)) <= log_accept, direct <= high)
+    return np.where(is_tail, high * np.exp(-back), np.minimum(direct, high)), accepted
 
 
 def inverse_gaussian(mean: Floats, shape: float, rng: np.random.Generator) -> Floats:

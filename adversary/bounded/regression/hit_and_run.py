@@ -32,6 +32,7 @@ _SIDES = np.array(
 )  # fmt: skip
 _ENDS = np.array([0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0], dtype=np.float64)
 
+# Smallest eigenvalue of a moment matrix, relative to the largest, so that its inverse root is finite.
 _FLOOR = 1e-14
 
 # Directions of (intercept, slope) that move the line at x = 0 alone, and at x = 1 alone.
@@ -39,45 +40,56 @@ _ACROSS = np.array([[1.0, -1.0], [0.0, 1.0]])
 
 
 def chord(sums: Floats, direction: Floats, n: float) -> tuple[Floats, Floats]:
-    r"""Ends (low, high) of the t for which sums + t direction are feasible, from feasible sums; shapes (..., 5).
+    r"""Interval (low, high) of t for which sums + t direction is feasible; sums (..., 5) are feasible themselves.
 
     The region is convex: eleven half-spaces, and the cone of positive semi-definite moment matrices, in which
     :math:`A + t B \succeq 0` until t reaches -1 over an eigenvalue of :math:`A^{-1/2} B A^{-1/2}`.
     """
     slack, slope = np.maximum(sums @ _SIDES.T + n * _ENDS, 0.0), direction @ _SIDES.T
-    matrix, turn = _moment_matrix(sums, n), _moment_matrix(direction, 0.0)
+    matrix, direction_matrix = _moment_matrix(sums, n), _moment_matrix(direction, 0.0)
     values, vectors = np.linalg.eigh(matrix)
     root = vectors / np.sqrt(np.maximum(values, _FLOOR * values[..., -1:]))[..., None, :]
-    eigen = np.linalg.eigvalsh(np.swapaxes(root, -1, -2) @ turn @ root)
+    eigen = np.linalg.eigvalsh(np.swapaxes(root, -1, -2) @ direction_matrix @ root)
     slack, slope = np.concatenate([slack, np.ones_like(eigen)], axis=-1), np.concatenate([slope, eigen], axis=-1)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        reach = -slack / slope
-    low = np.where(slope > 0.0, reach, -np.inf).max(axis=-1)
-    return low, np.where(slope < 0.0, reach, np.inf).min(axis=-1)
+        ends = -slack / slope
+    low = np.where(slope > 0.0, ends, -np.inf).max(axis=-1)
+    return low, np.where(slope < 0.0, ends, np.inf).min(axis=-1)
 
 
 def _moment_matrix(sums: Floats, n: float) -> Floats:
+    """(..., 3, 3) moment matrix of sums (..., 5) of n records."""
     return np.concatenate([np.full((*sums.shape[:-1], 1), n), sums], axis=-1)[..., MATRIX]
 
 
 def hit_and_run_sums(
     sums: Floats, centre: Floats, precision: Floats, root: Floats, n: float, rng: np.random.Generator
 ) -> Floats:
-    """Feasible sums, shape (chain, 5), each moved along ten lines under N(centre, precision^-1) kept to the region.
+    """Ten hit-and-run steps of feasible sums (chain, 5), for N(centre, precision^-1) truncated to the region.
 
-    Five lines along the rows of root, with root' root = precision^-1: uncorrelated, so that where no constraint is
-    near, these alone are a fresh draw; then one along every sum.
+    Five lines are the rows of root, with root' root = precision^-1: the normal is uncorrelated along them, so without
+    constraints nearby these steps alone give an independent draw. The other five change one sum each.
+
+    Parameters
+    ----------
+    sums, centre : (chain, 5); precision, root : (chain, 5, 5)
+    n : number of records
+    rng : Generator
     """
     from adversary.bounded.thesis import truncated_normals
 
     size = sums.shape[-1]
     lines = [root[:, k] for k in range(size)] + [np.broadcast_to(row, sums.shape) for row in np.eye(size)]
     for line in lines:
-        steep = (precision @ line[..., None])[..., 0]
-        bend = (line * steep).sum(axis=-1)
-        step = truncated_normals(((centre - sums) * steep).sum(axis=-1) / bend, bend**-0.5, *chord(sums, line, n), rng)
+        gradient = (precision @ line[..., None])[..., 0]
+        curvature = (line * gradient).sum(axis=-1)
+        step = truncated_normals(
+            ((centre - sums) * gradient).sum(axis=-1) / curvature, curvature**-0.5, *chord(sums, line, n), rng
+        )
         moved = sums + step[:, None] * line
-        sums = np.where(satisfied_constraints(moved, n).all(axis=-1)[:, None], moved, sums)  # but for rounding, always
+        sums = np.where(
+            satisfied_constraints(moved, n).all(axis=-1)[:, None], moved, sums
+        )  # always accepted, except for rounding errors
     return sums
 
 
@@ -85,31 +97,33 @@ def hit_and_run_coefficients(
     theta: Floats,
     tau: Floats,
     law: tuple[Floats, Floats, float, Floats],
-    least: float,
+    smallest_tau: float,
     tight: bool,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats]:
-    r"""theta (chain, 2) in the region and tau = 1 / sigma2 >= least (chain,), each moved given the rest.
+    r"""Steps of feasible theta (chain, 2) and tau = 1 / sigma2 >= least (chain,), from their full conditionals.
 
     .. math:: \theta \mid \tau \sim N(\mu_n, (\tau \Lambda_n)^{-1}), \quad
               \tau \mid \theta \sim \mathrm{Gamma}(a_n + 1,
                   b_n + (\theta - \mu_n)' \Lambda_n (\theta - \mu_n) / 2)
 
-    theta by the heights of its line at x = 0 and at x = 1, one at a time: of either region, weak or tight, what the
-    other height allows is an interval. `law` is (mu_n, Lambda_n, a_n, b_n).
+    theta moves by the heights of its line at x = 0 and at x = 1, one at a time: given the other height, each region,
+    weak or tight, is an interval. `law` is (mu_n, Lambda_n, a_n, b_n).
     """
     from adversary.bounded.thesis import tilted_gamma, truncated_normals
 
     centre, precision, shape, scale = law
     for place, line in enumerate(_ACROSS):
-        steep = precision @ line
-        bend = tau * (steep @ line)
+        gradient = precision @ line
+        curvature = tau * (gradient @ line)
         height, other = theta[:, 0] + place * theta[:, 1], theta[:, 0] + (1 - place) * theta[:, 1]
         low = np.where(tight | (other < 0.0), -height, -np.inf)
         high = np.where(tight | (other > 1.0), 1.0 - height, np.inf)
-        step = truncated_normals(tau * ((centre - theta) * steep).sum(axis=-1) / bend, bend**-0.5, low, high, rng)
+        step = truncated_normals(
+            tau * ((centre - theta) * gradient).sum(axis=-1) / curvature, curvature**-0.5, low, high, rng
+        )
         moved = theta + step[:, None] * line
-        theta = np.where(in_region(moved, tight)[:, None], moved, theta)  # but for rounding, always
-    away = theta - centre
-    rate = scale + 0.5 * np.einsum("...i,...ij,...j->...", away, precision, away)
-    return theta, np.array([tilted_gamma(shape + 1.0, r, 0.0, 0.0, least, np.inf, rng) for r in rate])
+        theta = np.where(in_region(moved, tight)[:, None], moved, theta)  # always accepted, except for rounding errors
+    deviation = theta - centre
+    rate = scale + 0.5 * np.einsum("...i,...ij,...j->...", deviation, precision, deviation)
+    return theta, np.array([tilted_gamma(shape + 1.0, r, 0.0, 0.0, smallest_tau, np.inf, rng) for r in rate])

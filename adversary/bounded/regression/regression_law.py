@@ -31,9 +31,9 @@ class RegressionLaw:
     Lambda0 : precision in units of 1 / sigma2, 2 x 2, positive definite
     a0, b0 : shape and scale of sigma2, whose mean is b0 / (a0 - 1)
 
-    The defaults are the prior of the thesis's script, for data on [0, 1]: 40 degrees of freedom, so that with 46 noisy
-    records it decides much of the answer. (The thesis's text, as far as it can be read, divides the variance by 4
-    where the script multiplies by it.)
+    The defaults are the prior of the thesis's script, for data on [0, 1]: 40 degrees of freedom, which strongly
+    influence the posterior from 46 noisy records. (The thesis's text appears to divide the variance by 4 where the
+    script multiplies by it.)
 
     Raises
     ------
@@ -74,8 +74,8 @@ class RegressionLaw:
     def log_prob(self, intercept: ArrayLike, slope: ArrayLike, sigma2: ArrayLike) -> Floats:
         """Log density over all coefficients and sigma2 > 0, where it integrates to 1."""
         v, precision = as_array(sigma2), as_array(self.Lambda0)
-        away = np.stack(np.broadcast_arrays(intercept, slope), axis=-1) - self.mean
-        square = np.einsum("...i,ij,...j->...", away, precision, away)
+        deviation = np.stack(np.broadcast_arrays(intercept, slope), axis=-1) - self.mean
+        square = np.einsum("...i,ij,...j->...", deviation, precision, deviation)
         normal = 0.5 * np.log(np.linalg.det(precision)) - np.log(2.0 * np.pi * v) - square / (2.0 * v)
         variance = self.a0 * np.log(self.b0) - gammaln(self.a0) - (self.a0 + 1.0) * np.log(v) - self.b0 / v
         return np.asarray(normal + variance)
@@ -97,20 +97,20 @@ class RegressionLaw:
         return RegressionLaw(centre, precision, float(self.a0 + n / 2.0), float(scale))
 
     def on_unit(self, x_bounds: tuple[float, float], y_bounds: tuple[float, float]) -> RegressionLaw:
-        """Law for data rescaled from these bounds to [0, 1]."""
+        """Distribution for the coefficients of data rescaled from these bounds to [0, 1]."""
         if tuple(x_bounds) == (0.0, 1.0) == tuple(y_bounds):
             return self
-        turn, shift = _from_unit(x_bounds, y_bounds)
+        matrix, shift = _from_unit(x_bounds, y_bounds)
         width2 = (y_bounds[1] - y_bounds[0]) ** 2
-        centre = np.linalg.solve(turn, self.mean - shift)
-        return RegressionLaw(centre, turn.T @ as_array(self.Lambda0) @ turn / width2, self.a0, self.b0 / width2)
+        centre = np.linalg.solve(matrix, self.mean - shift)
+        return RegressionLaw(centre, matrix.T @ as_array(self.Lambda0) @ matrix / width2, self.a0, self.b0 / width2)
 
 
 def _from_unit(x_bounds: tuple[float, float], y_bounds: tuple[float, float]) -> tuple[Floats, Floats]:
     """Matrix and shift from (intercept, slope) on [0, 1] to those in the units of the data."""
     width, height = x_bounds[1] - x_bounds[0], y_bounds[1] - y_bounds[0]
-    turn = np.array([[height, -height * x_bounds[0] / width], [0.0, height / width]])
-    return turn, np.array([y_bounds[0], 0.0])
+    matrix = np.array([[height, -height * x_bounds[0] / width], [0.0, height / width]])
+    return matrix, np.array([y_bounds[0], 0.0])
 
 
 def coefficients_in_units(theta: ArrayLike, x_bounds: tuple[float, float], y_bounds: tuple[float, float]) -> Floats:
@@ -128,8 +128,8 @@ def coefficients_in_units(theta: ArrayLike, x_bounds: tuple[float, float], y_bou
     >>> coefficients_in_units([0.5, 1.0], (0.0, 10.0), (0.0, 2.0)).tolist()
     [1.0, 0.2]
     """
-    turn, shift = _from_unit(x_bounds, y_bounds)
-    return np.asarray(as_array(theta) @ turn.T + shift)
+    matrix, shift = _from_unit(x_bounds, y_bounds)
+    return np.asarray(as_array(theta) @ matrix.T + shift)
 
 
 def nonprivate_posterior(x: ArrayLike, y: ArrayLike, prior: RegressionLaw | None = None) -> RegressionLaw:
@@ -138,7 +138,7 @@ def nonprivate_posterior(x: ArrayLike, y: ArrayLike, prior: RegressionLaw | None
     Parameters
     ----------
     x, y : the records, in [0, 1], (n,)
-    prior : on the unit scale; `RegressionLaw()` unless given
+    prior : prior on the unit scale; default `RegressionLaw()`
 
     Returns
     -------
@@ -164,9 +164,9 @@ def feasible_coefficients(theta: ArrayLike, region: Region = "weak") -> NDArray[
     Parameters
     ----------
     theta : (intercept, slope), (..., 2)
-    region : "weak": the line lies in [0, 1] somewhere on [0, 1], min(0, -slope) <= intercept <= max(1, 1 - slope); all
-        that follows when the values of x are not known. "tight": it does so at 0 and at 1, hence everywhere, max(0,
-        -slope) <= intercept <= min(1, 1 - slope); this follows when the public range of x is attained
+    region : "weak": the line has a point in [0, 1]^2, min(0, -slope) <= intercept <= max(1, 1 - slope); this holds
+        whatever the values of x. "tight": the line is in [0, 1] at x = 0 and x = 1, hence in between, max(0, -slope) <=
+        intercept <= min(1, 1 - slope); this holds if the public range of x is attained
 
     Returns
     -------
@@ -192,7 +192,7 @@ def feasible_coefficients(theta: ArrayLike, region: Region = "weak") -> NDArray[
 
 
 def in_region(theta: Floats, tight: bool) -> NDArray[np.bool_]:
-    """`feasible_coefficients` of an array (..., 2)."""
+    """(...) mask of `feasible_coefficients` for an array (..., 2), unchecked."""
     start, end = theta[..., 0], theta[..., 0] + theta[..., 1]
     below, above = np.minimum(start, end), np.maximum(start, end)
     return np.asarray((below >= 0.0) & (above <= 1.0) if tight else (above >= 0.0) & (below <= 1.0))

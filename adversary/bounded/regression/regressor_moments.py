@@ -14,10 +14,14 @@ from adversary._core import Floats, check_number
 MOMENTS = ("1", "x", "x2", "x3", "x4")
 """Names of the moment sums, x^0 to x^4."""
 
-# Share of the uniform distribution's moments that the sampler mixes in: on the border of M the variance of x is 0.
+# Share of the uniform distribution's moments that the sampler mixes in: on the boundary of the feasible moments the
+# variance of x can be 0.
 MIXED = 0.05
 
+# Support points of the distributions whose moments are feasible, a step of 0.005.
 _SUPPORT = 201
+
+# Moments of the uniform distribution on [0, 1].
 _UNIFORM = 1.0 / np.arange(1.0, 6.0)
 
 
@@ -28,7 +32,7 @@ def power_sums(x: ArrayLike) -> Floats:
 
 
 def check_moments(name: str, m: ArrayLike) -> Floats:
-    """Five finite numbers as an array, or ValueError."""
+    """Five finite numbers as an array; ValueError otherwise."""
     moments = check_number(name, m)
     if moments.shape != (5,):
         raise ValueError(f"{name} must be five numbers, of x^0 to x^4, got shape {moments.shape}")
@@ -38,17 +42,17 @@ def check_moments(name: str, m: ArrayLike) -> Floats:
 
 
 def project_moments(m: ArrayLike, *, mixed: float = 0.0) -> Floats:
-    r"""The nearest moment vector of a distribution on [0, 1], or a mixture of it with the uniform one's.
+    r"""Project moments to the nearest moments of a distribution on [0, 1], and mix them with the uniform one's.
 
     .. math:: (1 - w) \, \arg\min_{m' \in M} \|m' - m\| + w \, (1, 1/2, 1/3, 1/4, 1/5)
 
-    M are the moments of distributions on 201 equally spaced points of [0, 1]. Noisy moments are mostly infeasible for
-    any distribution, and a sampler that uses them unchanged does not move.
+    M are the moments of distributions on 201 equally spaced points of [0, 1]. Noisy moments mostly belong to no
+    distribution, and a sampler that uses them unchanged does not move.
 
     Parameters
     ----------
     m : (1, E x, E x^2, E x^3, E x^4), shape (5,); the first must be 1
-    mixed : w, share of the uniform distribution; positive, it keeps the answer off the border
+    mixed : w, share of the uniform distribution; if positive, the result is inside the boundary of M
 
     Raises
     ------
@@ -66,7 +70,7 @@ def project_moments(m: ArrayLike, *, mixed: float = 0.0) -> Floats:
         raise ValueError(f"mixed must be in [0, 1], got {mixed}")
     points = np.linspace(0.0, 1.0, _SUPPORT)
     table = points ** np.arange(5)[:, None]
-    # a heavy first row makes the masses sum to 1
+    # the large weight of the first moment makes the masses sum to 1
     weight = np.array([1e4, 1.0, 1.0, 1.0, 1.0])
     mass, _ = nnls(weight[:, None] * table, weight * given)
     return np.asarray((1.0 - mixed) * table @ (mass / mass.sum()) + mixed * _UNIFORM)
@@ -77,38 +81,38 @@ def record_law(theta: ArrayLike, sigma2: ArrayLike, m: ArrayLike, *, published: 
 
     .. math:: \mathrm{Cov} = \mathrm{Cov}(E[\cdot \mid x]) + E[\mathrm{Cov}(\cdot \mid x)]
 
-    The conditional means are polynomials in x, whose covariance comes from :math:`C_{pq} = m_{p+q} - m_p m_q`; the
-    second term is about (y, xy, y^2) alone.
+    The conditional means are polynomials in x, whose covariance follows from :math:`C_{pq} = m_{p+q} - m_p m_q`; the
+    second term concerns only (y, xy, y^2).
 
     Parameters
     ----------
     theta : (intercept, slope), shape (..., 2)
     sigma2 : shape (...)
     m : moments of x, (1, E x, ..., E x^4)
-    published : read the xi of Cov(x_i y, x_j y) in the order ijkl, as the published script does (erratum E3); ikjl is
-        right
+    published : use the xi of Cov(x_i y, x_j y) with indices ijkl, as in the published script (erratum E3), instead of
+        ikjl
 
     Returns
     -------
     Mean, shape (..., 6), and covariance, shape (..., 6, 6), whose first row is 0.
     """
     line, v, moments = np.asarray(theta, dtype=np.float64), np.asarray(sigma2, dtype=np.float64), np.asarray(m)
-    a, b, none = line[..., 0], line[..., 1], np.zeros(line.shape[:-1])
-    one, square = none + 1.0, np.stack([a * a, 2.0 * a * b, b * b], axis=-1)
-    rows = [(one, none, none), (none, one, none), (none, none, one), (a, b, none), (none, a, b)]
+    a, b, zeros = line[..., 0], line[..., 1], np.zeros(line.shape[:-1])
+    ones, square = zeros + 1.0, np.stack([a * a, 2.0 * a * b, b * b], axis=-1)
+    rows = [(ones, zeros, zeros), (zeros, ones, zeros), (zeros, zeros, ones), (a, b, zeros), (zeros, a, b)]
     means = np.stack([*(np.stack(row, axis=-1) for row in rows), square], axis=-2)
     order = np.add.outer(np.arange(3), np.arange(3))
-    spread = moments[order] - np.outer(moments[:3], moments[:3])
-    law, eta = means @ spread @ np.swapaxes(means, -1, -2), moments[order[:2, :2]]
+    power_covariance = moments[order] - np.outer(moments[:3], moments[:3])
+    covariance, eta = means @ power_covariance @ np.swapaxes(means, -1, -2), moments[order[:2, :2]]
     if published:
-        law[..., 3:5, 3:5] = (square @ spread)[..., order[:2, :2]]
+        covariance[..., 3:5, 3:5] = (square @ power_covariance)[..., order[:2, :2]]
     height = line @ eta
-    law[..., 3:5, 3:5] += v[..., None, None] * eta
+    covariance[..., 3:5, 3:5] += v[..., None, None] * eta
     cross = 2.0 * v[..., None] * height
-    law[..., 3:5, 5] += cross
-    law[..., 5, 3:5] += cross
+    covariance[..., 3:5, 5] += cross
+    covariance[..., 5, 3:5] += cross
     level = (line * height).sum(axis=-1)
-    law[..., 5, 5] += 2.0 * v * v + 4.0 * v * level
+    covariance[..., 5, 5] += 2.0 * v * v + 4.0 * v * level
     mean = means @ moments[:3]
     mean[..., 5] += v
-    return mean, law
+    return mean, covariance

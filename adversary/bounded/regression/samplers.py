@@ -1,11 +1,12 @@
-r"""Bayesian simple linear regression when only noisy sums of data in [0, 1] were published.
+r"""Bayesian simple linear regression given noisy sums of data in [0, 1].
 
 `gibbs` is Gibbs-SS-Noisy of Bernstein and Sheldon (2019) with the constraints of the thesis (section 4.5): given the
-coefficients the sums are normal by the central limit theorem, with the moments of x taken from the release; given the
-sums the coefficients follow the conjugate law. The two conditionals are not those of one joint law: the first is an
-approximation, and the noise in the moments is not modelled. `models.regression` is exact, for up to 200 records.
+coefficients, the sums are normal by the central limit theorem, with the moments of x from the release; given the sums,
+the coefficients have the conjugate distribution. The two conditionals do not belong to one joint distribution: the
+first is an approximation, and the noise in the moments is not modelled. `models.regression` is exact, for up to 200
+records.
 
-`published=True` repeats the published script with its errors, for comparison alone.
+`published=True` reproduces the published script with its errors, for comparison only.
 """
 
 from __future__ import annotations
@@ -41,36 +42,39 @@ def gibbs(
     Parameters
     ----------
     release : noisy sums and moments
-    prior : of (intercept, slope) and sigma2, in the units of the data; unless given, `RegressionLaw()` for the
-        rescaled data
+    prior : of (intercept, slope) and sigma2, in the units of the data; default `RegressionLaw()` for the rescaled data
     constrained : whether sums, coefficients and sigma2 <= 1/4 are restricted to feasible values for data in [0, 1].
         Each block is drawn until it is feasible, and no density is renormalised
-    region : of the coefficients; see `feasible_coefficients`
-    draws, burn, chains : sweeps kept of each chain, sweeps dropped before them, and chains. Each starts from a draw of
-        the prior, and all move together: twice the chains cost little more, twice the draws cost twice as much.
-        Draws are highly autocorrelated (a hundred sweeps or more per independent draw if noise dominates)
-    rng : seed
-    max_tries : draws of one block in one sweep, all of them outside the region, before a chain takes steps along lines
-        through where it stands instead, each from its law cut to the region. The posterior is the same whatever this
-        number; releases far outside the region are sampled by such steps alone, and mix slowly
-    projected : whether the noisy moments are first brought to the nearest of a distribution on [0, 1] and mixed with 5
-        per cent of the uniform one's; without, most releases have moments that no data have
-    published : for comparison, never for inference, the published script (weak region, moments as they come), whose
-        figure shows the wrong constraint. Constrained, the precision is cut from above at 1/4, so that sigma2 >= 4
-        instead of sigma2 <= 1/4 (erratum E2); xi enters the covariance of xy with its indices in the wrong order, the
-        noise of the sums is taken to have rate 0.6 / 5 where it is sampled under constraints and 0.6 / 6 where not, per
-        0.1 of the release's epsilon, and n is noisy where there are none (erratum E3). It knows no steps along lines
+    region : region of the coefficients; see `feasible_coefficients`
+    draws, burn, chains : recorded sweeps of each chain, sweeps before them, and number of chains. Each starts from a
+        draw of the prior, and all are vectorised: twice the chains cost little more, twice the draws cost twice as
+        much. Draws are highly autocorrelated (a hundred sweeps or more per independent draw if noise dominates)
+    rng : seed or Generator
+    max_tries : number of draws of one block in one sweep that may be infeasible before a chain takes hit-and-run steps
+        instead, from its distribution truncated to the region. The posterior does not depend on it; releases far
+        outside the region are sampled by such steps only, and mix slowly
+    projected : whether the noisy moments are projected to those of a distribution on [0, 1] and mixed with 5 % of the
+        uniform one's; otherwise most releases have moments that no data have
+    published : for comparison, never for inference, reproduce the published script (weak region, moments not
+        projected), whose figure shows the wrong constraint. Under constraints, the precision is truncated from above at
+        1/4, so sigma2 >= 4 instead of sigma2 <= 1/4 (erratum E2); xi enters the covariance of xy with its indices in
+        the wrong order; the noise of the sums has rate 0.6 / 5 with constraints and 0.6 / 6 without, per 0.1 of the
+        release's epsilon; and without constraints n is noisy (erratum E3). It has no hit-and-run steps
 
     Returns
     -------
     DataTree with group ``posterior``: intercept, slope, sigma2, dims (chain, draw), in the units of the data; sums,
-    dims (chain, draw, statistic), of the rescaled data. Attributes ess (least) and r_hat (largest) over intercept,
-    slope and sigma2, epsilon, n and how it was sampled. A warning says when they are unreliable.
+    dims (chain, draw, statistic), of the rescaled data. Attributes: smallest ess and largest r_hat of intercept, slope
+    and sigma2, epsilon, n and the settings.
+
+    Warns
+    -----
+    UserWarning : draws are unreliable
 
     Raises
     ------
     ValueError : numbers of draws below 1, a prior with a0 <= 1 under the constraints, an unknown region
-    SamplerStuck : published, no feasible sums, or no feasible coefficients, in max_tries draws
+    SamplerStuck : with `published`, no feasible sums or coefficients in max_tries draws
 
     References
     ----------
@@ -84,15 +88,15 @@ def gibbs(
     else:
         moments[0] = 1.0
         moments = project_moments(moments, mixed=MIXED) if projected else moments
-    law = RegressionLaw() if prior is None else prior.on_unit(release.x_bounds, release.y_bounds)
-    if constrained and law.a0 <= 1.0:
-        raise ValueError(f"a0 must be above 1 under the constraints, got {law.a0}")
-    least = {"draws": (draws, 1), "burn": (burn, 0), "chains": (chains, 1), "max_tries": (max_tries, 1)}
-    draws, burn, chains, tries = (int(check_whole(name, x, minimum=low)) for name, (x, low) in least.items())
+    unit_prior = RegressionLaw() if prior is None else prior.on_unit(release.x_bounds, release.y_bounds)
+    if constrained and unit_prior.a0 <= 1.0:
+        raise ValueError(f"a0 must be above 1 under the constraints, got {unit_prior.a0}")
+    checks = {"draws": (draws, 1), "burn": (burn, 0), "chains": (chains, 1), "max_tries": (max_tries, 1)}
+    draws, burn, chains, tries = (int(check_whole(name, x, minimum=low)) for name, (x, low) in checks.items())
     tight = check_region(region) == "tight"
     sampler = Sweeps(
-        float(release.n), sums, moments, rate, law.mean, as_array(law.Lambda0), float(law.a0), float(law.b0),
-        bool(constrained), tight, published, tries,
+        float(release.n), sums, moments, rate, unit_prior.mean, as_array(unit_prior.Lambda0),
+        float(unit_prior.a0), float(unit_prior.b0), bool(constrained), tight, published, tries,
     )  # fmt: skip
     trace = sampler.run(chains, burn, draws, np.random.default_rng(seed_sequence(rng)))
     settings = {"constrained": int(constrained), "region": region, "published": int(published)}
@@ -102,6 +106,7 @@ def gibbs(
 def _tree(
     release: RegressionRelease, theta: Floats, sigma2: Floats, sums: Floats, settings: dict[str, Any]
 ) -> xr.DataTree:
+    """DataTree of draws in the units of the data, with diagnostics and settings as attributes."""
     height = release.y_bounds[1] - release.y_bounds[0]
     intercept, slope = np.moveaxis(coefficients_in_units(theta, release.x_bounds, release.y_bounds), -1, 0)
     scalars = {"intercept": intercept, "slope": slope, "sigma2": height**2 * sigma2}

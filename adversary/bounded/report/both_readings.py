@@ -122,11 +122,11 @@ def gain(tree: xr.DataTree, names: Mapping[str, str], known: str, impossible: st
     if refused["constrained"]:
         return f"The posterior does not use the fact that {known}; with it, no posterior exists."
     share = float(tree["fit"]["infeasible"].sel(reading="unconstrained"))
-    lost = percent(round(share, 3) if 0.0005 <= share <= 0.9995 else share)
+    infeasible = percent(round(share, 3) if 0.0005 <= share <= 0.9995 else share)
     changes = " and that ".join(f"of the {called} {_shorter(tree, name)}" for name, called in names.items())
     return (
         f"Using the fact that {known} costs no privacy and makes the interval {changes}. Ignoring it gives probability "
-        f"{lost} to {impossible}."
+        f"{infeasible} to {impossible}."
     )
 
 

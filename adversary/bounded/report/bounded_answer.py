@@ -56,25 +56,25 @@ def solve(file: ReleaseFile) -> tuple[xr.DataTree, dict[str, Posterior]]:
 
 def _numbers(posteriors: Mapping[str, Posterior], prob: float) -> dict[str, xr.Dataset]:
     """Datasets by group: parameters, prediction of a new value, and diagnostics of the posteriors."""
-    every, at, dims = list(posteriors.values()), {"reading": list(posteriors)}, ("reading", "parameter")
-    names = list(PARAMETERS[every[0].quantity])
+    fits, coords, dims = list(posteriors.values()), {"reading": list(posteriors)}, ("reading", "parameter")
+    names = list(PARAMETERS[fits[0].quantity])
 
     def of(key: str, *given: float) -> Any:
-        return as_array([[getattr(one, key)(name, *given) for name in names] for one in every])
+        return as_array([[getattr(one, key)(name, *given) for name in names] for one in fits])
 
     def each(ones: Sequence[Any], *names: str) -> xr.Dataset:
-        return xr.Dataset({name: ("reading", [float(getattr(one, name)) for one in ones]) for name in names}, at)
+        return xr.Dataset({name: ("reading", [float(getattr(one, name)) for one in ones]) for name in names}, coords)
 
     parameters: dict[str, Any] = {key: (dims, of(key)) for key in ("mean", "sd", "mode")}
     parameters |= {key: ((*dims, "end"), of(key, prob)) for key in ("hdi", "eti")}
-    fit = each(every, "infeasible", "log_evidence", "max_variance", "quadrature_error")
+    fit = each(fits, "infeasible", "log_evidence", "max_variance", "quadrature_error")
     numbers = {
-        "parameters": xr.Dataset(parameters, {**at, "parameter": names, "end": ENDS}),
+        "parameters": xr.Dataset(parameters, {**coords, "parameter": names, "end": ENDS}),
         "fit": fit.rename(max_variance="cap"),
     }
-    if every[0].quantity == "population":
-        new = [one.predictive() for one in every]
-        numbers["predictive"] = each(new, "mean", "sd", "below", "above", "outside")
+    if fits[0].quantity == "population":
+        predictions = [one.predictive() for one in fits]
+        numbers["predictive"] = each(predictions, "mean", "sd", "below", "above", "outside")
     return numbers
 
 
@@ -211,24 +211,24 @@ def _convergence_warnings(tree: xr.DataTree) -> list[str]:
 
 def release_figures(file: ReleaseFile, posteriors: Mapping[str, Posterior]) -> list[Figure]:
     """Figures of marginals, joint density and, for a population, predictive density; drawn on demand."""
-    named = {READINGS[reading]: one for reading, one in posteriors.items()}
+    posteriors_in_words = {READINGS[reading]: one for reading, one in posteriors.items()}
     words: dict[str, Any] = {"quantity": file.quantity, "unit": file.unit}
-    drawn = [
+    figures = [
         Figure(
             "marginals",
-            lambda: report.posterior_figures.posterior_marginals(named, file.prob, **words),
+            lambda: report.posterior_figures.posterior_marginals(posteriors_in_words, file.prob, **words),
             f"Densities of both; shaded: shortest {percent(file.prob)} interval; grey: impossible.",
         ),
         Figure(
             "joint",
-            lambda: report.posterior_figures.posterior_joint(named, **words),
+            lambda: report.posterior_figures.posterior_joint(posteriors_in_words, **words),
             "Mean and standard deviation together: regions with 50% and 95% of each posterior, the largest standard "
             "deviation that the bounds allow, and the published values (cross).",
         ),
         Figure(
             "predictive",
-            lambda: report.posterior_figures.posterior_predictive(named, **words),
+            lambda: report.posterior_figures.posterior_predictive(posteriors_in_words, **words),
             "Density of one more value; grey: values outside the bounds.",
         ),
     ]
-    return drawn if file.posterior_of == "population" else drawn[:2]
+    return figures if file.posterior_of == "population" else figures[:2]

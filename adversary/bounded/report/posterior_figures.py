@@ -46,16 +46,16 @@ def prior_marginal(
     means, deviations = np.linspace(a, b, PRIOR_POINTS), np.linspace(0.0, (b - a) / 2.0, PRIOR_POINTS)[1:]
     if isinstance(prior, NormalInverseGamma):
         mu0, kappa0, s0 = (float(as_array(getattr(prior, key))) for key in ("mu0", "kappa0", "s0"))
-        near = mu0 + s0 / np.sqrt(kappa0) * np.sinh(np.linspace(-9.0, 9.0, PRIOR_POINTS))
-        means = np.union1d(means, near) if not constrained else np.union1d(means, np.clip(near, a, b))
+        around_mode = mu0 + s0 / np.sqrt(kappa0) * np.sinh(np.linspace(-9.0, 9.0, PRIOR_POINTS))
+        means = np.union1d(means, around_mode) if not constrained else np.union1d(means, np.clip(around_mode, a, b))
         deviations = np.union1d(deviations, s0 * np.geomspace(1e-3, 1e4, PRIOR_POINTS))
 
     def density(mu: Floats, sigma: Floats) -> Floats:
         feasible = (sigma**2 <= (mu - a) * (b - mu)) | (not constrained)
         return np.where(feasible, np.exp(prior.log_prob(mu, sigma**2)) * 2.0 * sigma, 0.0)
 
-    at = np.maximum(x, np.finfo(np.float64).tiny ** 0.25) if name == "sigma" else x
-    joint = density(means[:, None], at) if name == "sigma" else density(at, deviations[:, None])
+    positive_x = np.maximum(x, np.finfo(np.float64).tiny ** 0.25) if name == "sigma" else x
+    joint = density(means[:, None], positive_x) if name == "sigma" else density(positive_x, deviations[:, None])
     marginal = np.trapezoid(joint, means if name == "sigma" else deviations, axis=0)
     if not constrained:
         return np.asarray(marginal)
@@ -87,12 +87,12 @@ def _divisor(one: Posterior) -> float:
 
 def predictive_density(one: Posterior, edges: Floats) -> Floats:
     """(cell,) predictive density of a new value between consecutive edges: normal, truncated if bounds are used."""
-    drawn = one.sample(DRAWS, SEED)["posterior"].to_dataset()
-    mu, sigma = (np.ravel(drawn[name].values) for name in ("mu", "sigma"))
+    draws = one.sample(DRAWS, SEED)["posterior"].to_dataset()
+    mu, sigma = (np.ravel(draws[name].values) for name in ("mu", "sigma"))
     a, b = (float(end) for end in one.release.bounds)
     inside = np.clip(edges, a, b) if one.constrained else edges
-    whole = ndtr((b - mu) / sigma) - ndtr((a - mu) / sigma) if one.constrained else 1.0
-    below = [float(np.mean(ndtr((y - mu) / sigma) / whole)) for y in inside]
+    mass = ndtr((b - mu) / sigma) - ndtr((a - mu) / sigma) if one.constrained else 1.0
+    below = [float(np.mean(ndtr((y - mu) / sigma) / mass)) for y in inside]
     return np.asarray(np.diff(below) / np.diff(edges))
 
 
@@ -245,10 +245,10 @@ def _infeasible_headline(posteriors: Posteriors, what: str, share: Callable[[Pos
 
     share : function of a posterior that returns this probability
     """
-    lost = [float(share(one)) for one in posteriors.values() if not one.constrained]
-    if not lost:
+    infeasible = [float(share(one)) for one in posteriors.values() if not one.constrained]
+    if not infeasible:
         return f"The bounds rule out none of {what}"
-    return f"Ignoring the bounds makes {percent(round(max(lost), 6))} of {what} impossible"
+    return f"Ignoring the bounds makes {percent(round(max(infeasible), 6))} of {what} impossible"
 
 
 def _range(posteriors: Posteriors, name: str) -> tuple[float, float]:

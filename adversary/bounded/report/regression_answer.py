@@ -69,10 +69,10 @@ def _numbers(file: RegressionFile, posteriors: Mapping[str, xr.Dataset]) -> dict
         "ess": [one.attrs["ess"] for one in posteriors.values()],
         "r_hat": [one.attrs["r_hat"] for one in posteriors.values()],
     }
-    at = {"reading": list(posteriors)}
+    coords = {"reading": list(posteriors)}
     return {
-        "parameters": xr.Dataset(parameters, {**at, "parameter": list(COEFFICIENTS), "end": ["lower", "upper"]}),
-        "fit": xr.Dataset({key: ("reading", as_array(values), estimate) for key, values in fit.items()}, at),
+        "parameters": xr.Dataset(parameters, {**coords, "parameter": list(COEFFICIENTS), "end": ["lower", "upper"]}),
+        "fit": xr.Dataset({key: ("reading", as_array(values), estimate) for key, values in fit.items()}, coords),
     }
 
 

@@ -23,16 +23,16 @@ DRAWS, MOST_DRAWS = 3000, 10_000
 
 def _release(table: Keys) -> dict[str, Any]:
     """Release from the table, and the names of the variables x and y."""
-    given = table.read()
-    words = {name: given.pop(name) for name in "xy"}
-    return {"release": RegressionRelease(**given), **words}
+    values = table.read()
+    words = {name: values.pop(name) for name in "xy"}
+    return {"release": RegressionRelease(**values), **words}
 
 
 def _prior(table: Keys) -> RegressionLaw:
     """Prior from the table."""
-    given = table.read()
-    del given["kind"]
-    return RegressionLaw(**given)
+    values = table.read()
+    del values["kind"]
+    return RegressionLaw(**values)
 
 
 def _rows(table: Keys, key: str) -> list[tuple[float, float]]:

@@ -83,8 +83,8 @@ def truncated_normals(centre: Floats, sd: Floats, low: Floats, high: Floats, rng
 def _log_density(t: float, logs: bool, power: float, beta: float, rate: float, tau: float) -> float:
     """Log density of `tilted_gamma` at t, up to a constant; t is log x with `logs`, else x."""
     x = math.exp(t) if logs else t
-    climb = 0.0 if power == 0.0 else power * (t if logs else math.log(t) if t > 0.0 else -math.inf)
-    return climb - beta * x - rate * abs(x - tau)
+    log_power = 0.0 if power == 0.0 else power * (t if logs else math.log(t) if t > 0.0 else -math.inf)
+    return log_power - beta * x - rate * abs(x - tau)
 
 
 @compiled
@@ -124,9 +124,9 @@ def tilted_gamma(alpha: float, beta: float, rate: float, tau: float, low: float,
     logs = alpha < 1.0
     power = alpha if logs else alpha - 1.0
     first, last = (math.log(low) if low > 0.0 else -math.inf, math.log(high)) if logs else (low, high)
-    early = max(power, 0.0) / (beta + rate)
-    late = max(power, 0.0) / (beta - rate) if beta > rate else math.inf
-    peak = min(max(min(max(tau, early), late), low), high)
+    mode_above_tau = max(power, 0.0) / (beta + rate)
+    mode_below_tau = max(power, 0.0) / (beta - rate) if beta > rate else math.inf
+    peak = min(max(min(max(tau, mode_above_tau), mode_below_tau), low), high)
     mode = math.log(peak) if logs else peak
     top = _log_density(mode, logs, power, beta, rate, tau)
     left, left_slope, left_mass = first, 0.0, 0.0
@@ -148,15 +148,15 @@ def tilted_gamma(alpha: float, beta: float, rate: float, tau: float, low: float,
             right = max(min(t - (top - _log_density(t, logs, power, beta, rate, tau)) / right_slope, last), mode)
             right_mass = -math.expm1(-right_slope * (last - right)) / right_slope
     for _ in range(_TRIES):
-        t, hat = left + (right - left) * rng.random(), 0.0
-        where = rng.random() * (left_mass + (right - left) + right_mass)
-        if where < left_mass:
-            hat = math.log1p(-left_slope * where)
-            t = left + hat / left_slope
-        elif where > left_mass + (right - left):
-            hat = math.log1p(-right_slope * (where - left_mass - (right - left)))
-            t = right - hat / right_slope
-        if -rng.standard_exponential() <= _log_density(t, logs, power, beta, rate, tau) - top - hat:
+        t, log_envelope = left + (right - left) * rng.random(), 0.0
+        position = rng.random() * (left_mass + (right - left) + right_mass)
+        if position < left_mass:
+            log_envelope = math.log1p(-left_slope * position)
+            t = left + log_envelope / left_slope
+        elif position > left_mass + (right - left):
+            log_envelope = math.log1p(-right_slope * (position - left_mass - (right - left)))
+            t = right - log_envelope / right_slope
+        if -rng.standard_exponential() <= _log_density(t, logs, power, beta, rate, tau) - top - log_envelope:
             return min(max(math.exp(t) if logs else t, low), high)
     return math.nan
 
@@ -291,16 +291,16 @@ def _redraw_records(
     n, accepted = y.size, 0
     ybar, s2 = _statistics(y)
     ystar, sstar, rate1, rate2 = release
-    misfit = rate1 * abs(ystar - ybar) + rate2 * abs(sstar - s2)
+    loss = rate1 * abs(ystar - ybar) + rate2 * abs(sstar - s2)
     for i in range(n):
         new = mu + sd * rng.standard_normal()
         if constrained and not 0.0 <= new <= 1.0:
             continue
         mean = ybar + (new - y[i]) / n
         variance = s2 + (new - y[i]) * (new + y[i] - mean - ybar) / (n - 1)
-        trial = rate1 * abs(ystar - mean) + rate2 * abs(sstar - variance)
-        if trial <= misfit or rng.random() < math.exp(misfit - trial):
-            y[i], ybar, s2, misfit = new, mean, max(variance, 0.0), trial
+        new_loss = rate1 * abs(ystar - mean) + rate2 * abs(sstar - variance)
+        if new_loss <= loss or rng.random() < math.exp(loss - new_loss):
+            y[i], ybar, s2, loss = new, mean, max(variance, 0.0), new_loss
             accepted += 1
     return ybar, s2, accepted
 

@@ -140,7 +140,7 @@ def _coords(study: Design) -> dict[str, Any]:
     }
 
 
-def _attrs(study: Design, root: np.random.SeedSequence) -> dict[str, Any]:
+def _attrs(study: Design, seed: np.random.SeedSequence) -> dict[str, Any]:
     """Attributes of the result: design, seed and versions."""
     return {
         "parameter": study.parameter,
@@ -151,8 +151,8 @@ def _attrs(study: Design, root: np.random.SeedSequence) -> dict[str, Any]:
         "datasets": study.datasets,
         "feasibility": study.feasibility,
         "priors": json.dumps({name: _named(prior) for name, prior in study.priors.items()}),
-        "seed": str(root.entropy),
-        "spawn_key": json.dumps(root.spawn_key),
+        "seed": str(seed.entropy),
+        "spawn_key": json.dumps(seed.spawn_key),
         "versions": json.dumps({name: version(name) for name in (NAME, "numpy", "scipy", "xarray")}),
     }
 
@@ -197,7 +197,7 @@ def _mcse(values: Floats) -> Floats:
 
 
 def outcomes(
-    design: Design,
+    study: Design,
     root: np.random.SeedSequence,
     *,
     store: Path | str | None = None,
@@ -214,43 +214,47 @@ def outcomes(
     threads = 1 if workers is None else int(check_whole("workers", workers, minimum=1))
     if store is not None and Path(store).is_file():
         raise ValueError(f"store must be a folder, got the file {store}")
-    _check_proper_posteriors(design)
-    tasks = list(product(design.cells, design.analyses, range(len(design.blocks))))
-    names = [design.label(root, *task) for task in tasks]
-    there: dict[str, Any] = {"threads": threads} if scheduler is None else {"scheduler": scheduler, "workers": workers}
-    there |= {"progress": progress, "description": "blocks of data sets"}
-    blocks = map_blocks(partial(_analyse_block, design, root), dict(zip(names, tasks, strict=True)), store, **there)
+    _check_proper_posteriors(study)
+    tasks = list(product(study.cells, study.analyses, range(len(study.blocks))))
+    names = [study.label(root, *task) for task in tasks]
+    options: dict[str, Any] = (
+        {"threads": threads} if scheduler is None else {"scheduler": scheduler, "workers": workers}
+    )
+    options |= {"progress": progress, "description": "blocks of data sets"}
+    blocks = map_blocks(partial(_analyse_block, study, root), dict(zip(names, tasks, strict=True)), store, **options)
     values = np.concatenate([blocks[name] for name in names])
-    return values.reshape(*design.shape, design.datasets, len(COLUMNS))
+    return values.reshape(*study.shape, study.datasets, len(COLUMNS))
 
 
-def releases(design: Design, cell: Trial, root: np.random.SeedSequence, block: int) -> BoundedRelease:
+def releases(study: Design, cell: Trial, root: np.random.SeedSequence, block: int) -> BoundedRelease:
     """Releases of one block: statistics of new data, with noise from a separate generator."""
     data, noise = (np.random.default_rng(child) for child in cell.seed(root, block).spawn(2))
-    size = design.blocks[block]
-    mean, variance = sample_statistics(design.population, cell.mu, cell.sigma, cell.n, size, design.bounds, data)
-    exact = BoundedRelease(mean, variance, cell.n, cell.epsilon, design.bounds)
+    size = study.blocks[block]
+    mean, variance = sample_statistics(study.population, cell.mu, cell.sigma, cell.n, size, study.bounds, data)
+    exact = BoundedRelease(mean, variance, cell.n, cell.epsilon, study.bounds)
     first, second = (scale * noise.laplace(size=size) for scale in exact.unit_scales)
     return exact.with_added_noise(first, second)
 
 
-def _analyse_block(design: Design, root: np.random.SeedSequence, task: tuple[Trial, Analysis, int]) -> Floats:
+def _analyse_block(study: Design, root: np.random.SeedSequence, task: tuple[Trial, Analysis, int]) -> Floats:
     """Results `COLUMNS` of one block under one analysis, shape (data sets of the block, 4)."""
-    cell, one, block = task
-    post = _posterior(design, releases(design, cell, root, block), one)
-    ends = as_array(post.hdi(design.parameter, design.prob))
-    estimates = np.stack([as_array(post.mode(design.parameter)), as_array(post.mean(design.parameter))], axis=-1)
+    cell, analysis, block = task
+    post = _posterior(study, releases(study, cell, root, block), analysis)
+    ends = as_array(post.hdi(study.parameter, study.prob))
+    estimates = np.stack([as_array(post.mode(study.parameter)), as_array(post.mean(study.parameter))], axis=-1)
     return np.concatenate([ends, estimates], axis=-1)
 
 
-def _posterior(design: Design, release: BoundedRelease, one: Analysis) -> Posterior:
+def _posterior(study: Design, release: BoundedRelease, analysis: Analysis) -> Posterior:
     """Posterior of releases under one analysis; without the bounds, `feasibility` has no effect."""
-    return posterior(release, one.prior, one.constrained, design.feasibility if one.constrained else "event")
+    return posterior(
+        release, analysis.prior, analysis.constrained, study.feasibility if analysis.constrained else "event"
+    )
 
 
-def _check_proper_posteriors(design: Design) -> None:
+def _check_proper_posteriors(study: Design) -> None:
     """ValueError if an analysis has no proper posterior, tested on the smallest data set before the work starts."""
-    middle, width = (design.bounds[0] + design.bounds[1]) / 2.0, design.bounds[1] - design.bounds[0]
-    release = BoundedRelease(middle, width**2 / 12.0, min(design.n), design.epsilon[0], design.bounds)
-    for one in design.analyses:
-        _posterior(design, release, one)
+    middle, width = (study.bounds[0] + study.bounds[1]) / 2.0, study.bounds[1] - study.bounds[0]
+    release = BoundedRelease(middle, width**2 / 12.0, min(study.n), study.epsilon[0], study.bounds)
+    for analysis in study.analyses:
+        _posterior(study, release, analysis)

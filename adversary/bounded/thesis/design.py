@@ -117,7 +117,7 @@ def design(
     feasibility: str,
 ) -> Design:
     """Design from the arguments of `coverage_study`; ValueError naming the argument, the rule and the value."""
-    ends = check_bounds("bounds", bounds)
+    checked_bounds = check_bounds("bounds", bounds)
     if parameter not in PARAMETERS:
         raise ValueError(f"parameter must be one of {', '.join(PARAMETERS)}, got {parameter!r}")
     if not 0.0 < one_number("prob", prob) < 1.0:
@@ -125,20 +125,20 @@ def design(
     if feasibility not in FEASIBILITIES:
         raise ValueError(f"feasibility must be one of {', '.join(FEASIBILITIES)}, got {feasibility!r}")
     sizes = tuple(int(size) for size in np.atleast_1d(check_whole("n", n, minimum=2)))
-    uses = tuple(np.atleast_1d(constrained).tolist())
-    if any(not isinstance(use, bool) for use in uses):
+    constrained_values = tuple(np.atleast_1d(constrained).tolist())
+    if any(not isinstance(use, bool) for use in constrained_values):
         raise TypeError(f"constrained must be True, False or a sequence of them, got {constrained!r}")
     return Design(
         n=_distinct("n", sizes),
-        truths=_truths(truths, ends),
+        truths=_truths(truths, checked_bounds),
         epsilon=_distinct("epsilon", tuple(_budget_pairs(epsilon))),
         priors=_priors(priors),
-        constrained=_distinct("constrained", uses),
+        constrained=_distinct("constrained", constrained_values),
         datasets=int(check_whole("datasets", one_number("datasets", datasets), minimum=1)),
         prob=float(prob),
-        bounds=ends,
+        bounds=checked_bounds,
         parameter=parameter,
-        population=as_population(population, ends),
+        population=as_population(population, checked_bounds),
         feasibility=feasibility,
     )
 
@@ -155,19 +155,19 @@ def _distinct[T](name: str, values: tuple[T, ...]) -> tuple[T, ...]:
 def _truths(truths: Any, bounds: tuple[float, float]) -> dict[str, tuple[float, float]]:
     """True (mu, sigma) by name; those without a name are named by their numbers."""
     if isinstance(truths, Mapping):
-        named = {str(name): pair for name, pair in truths.items()}
+        by_name = {str(name): pair for name, pair in truths.items()}
     else:
         pairs = list(truths) if np.iterable(truths) else [truths]
         if pairs and not any(np.ndim(part) for part in pairs):
             pairs = [truths]
         for pair in pairs:
             _check_pair(pair)
-        named = {"mu = {:g}, sigma = {:g}".format(*check_number("truths", pair)): pair for pair in pairs}
+        by_name = {"mu = {:g}, sigma = {:g}".format(*check_number("truths", pair)): pair for pair in pairs}
         _distinct("truths", tuple(tuple(pair) for pair in pairs))
-        if len(named) < len(pairs):  # numbers that look alike
-            named = {f"mu = {pair[0]!r}, sigma = {pair[1]!r}": pair for pair in pairs}
+        if len(by_name) < len(pairs):  # numbers that look alike
+            by_name = {f"mu = {pair[0]!r}, sigma = {pair[1]!r}": pair for pair in pairs}
     parsed = {}
-    for name, pair in named.items():
+    for name, pair in by_name.items():
         _check_pair(pair)
         mu, sigma = float(pair[0]), float(pair[1])
         if not bounds[0] <= mu <= bounds[1]:

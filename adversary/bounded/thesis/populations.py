@@ -74,8 +74,8 @@ def as_population(population: Any, bounds: tuple[float, float]) -> Population:
         raise ValueError(f'population must be "truncated normal" or a function, got "{population}"')
     if not callable(population):
         raise TypeError(f"population must be a function (mu, sigma, size, rng) -> values, got {population!r}")
-    law: Population = population
-    return law
+    function: Population = population
+    return function
 
 
 def sample_statistics(

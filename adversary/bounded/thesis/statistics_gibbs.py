@@ -116,16 +116,16 @@ def chain_input(
     release: BoundedRelease, prior: Any, constrained: bool, cap: float | None = None, *, published: bool = False
 ) -> ChainInput:
     """Input of a chain; ValueError if these samplers do not apply, or the posterior is improper."""
-    elsewhere = "adv.bounded.posterior handles it"
+    remedy = "adv.bounded.posterior handles it"
     if not isinstance(release, BoundedRelease):
         raise TypeError(f"release must be a BoundedRelease, got {release!r}")
     if release.shape:
-        raise ValueError(f"a sampler takes one release, got shape {release.shape}: {elsewhere}")
+        raise ValueError(f"a sampler takes one release, got shape {release.shape}: {remedy}")
     if release.noise != "laplace":
-        raise ValueError(f"the Gibbs sampler is for Laplace noise, got {release.noise} noise: {elsewhere}")
+        raise ValueError(f"the Gibbs sampler is for Laplace noise, got {release.noise} noise: {remedy}")
     for name in ("mean", "variance"):
         if getattr(release, name) is None:
-            raise ValueError(f"the Gibbs sampler needs a released mean and variance, got {name}=None: {elsewhere}")
+            raise ValueError(f"the Gibbs sampler needs a released mean and variance, got {name}=None: {remedy}")
     n, numbers = int(release.size), prior_numbers(prior, release.bounds, published=published)
     check_proper(release, as_prior(prior), constrained, cap)
     first, second = (float(1.0 / scale) for scale in release.unit_scales)
@@ -137,14 +137,16 @@ def prior_numbers(
     prior: Any, bounds: tuple[float, float], *, published: bool = False
 ) -> tuple[float, float, float, float, float]:
     """Prior (mu0, kappa0, power, scale, pull) on [0, 1], see `chains`; `published`: as printed in the thesis."""
-    law = as_prior(prior)
-    if isinstance(law, Flat):
+    checked_prior = as_prior(prior)
+    if isinstance(checked_prior, Flat):
         return (0.0, 0.0, 0.0, 0.0, 0.0)
-    if not isinstance(law, NormalInverseGamma):
+    if not isinstance(checked_prior, NormalInverseGamma):
         raise ValueError(f"prior must be flat or a NormalInverseGamma, got {prior!r}: adv.bounded.posterior handles it")
-    if law.shape:
-        raise ValueError(f"a sampler takes one prior, got shape {law.shape}: adv.bounded.posterior handles it")
-    unit = law.on_unit(bounds)
+    if checked_prior.shape:
+        raise ValueError(
+            f"a sampler takes one prior, got shape {checked_prior.shape}: adv.bounded.posterior handles it"
+        )
+    unit = checked_prior.on_unit(bounds)
     mu0, kappa0, nu0, s0 = (float(np.asarray(x)) for x in (unit.mu0, unit.kappa0, unit.nu0, unit.s0))
     if published:
         return (mu0, kappa0, 0.5 * nu0 + 1.0, nu0 * s0**2, 0.0)
@@ -161,8 +163,8 @@ def _cap(inputs: ChainInput, release: BoundedRelease, cap: float | None) -> floa
             )
         return inputs.limit
     top = unit_cap(cap, release)
-    reached = min(top, 0.25) if inputs.constrained else top
-    if inputs.n == 2 and reached > inputs.limit:
+    largest = min(top, 0.25) if inputs.constrained else top
+    if inputs.n == 2 and largest > inputs.limit:
         raise ValueError(
             f"with n = 2 cap must be at most {inputs.limit * release.width**2:g}, (n - 1) / (2 n epsilon2) in the "
             f"units of the data, got {cap!r}: adv.bounded.posterior handles it"
@@ -172,8 +174,8 @@ def _cap(inputs: ChainInput, release: BoundedRelease, cap: float | None) -> floa
 
 def check_size(draws: Any, burn: Any, thin: Any) -> tuple[int, int, int]:
     """(draws, burn, thin), checked, as int."""
-    least = {"draws": (draws, 1), "burn": (burn, 0), "thin": (thin, 1)}
-    first, second, third = (int(check_whole(name, x, minimum=low)) for name, (x, low) in least.items())
+    values = {"draws": (draws, 1), "burn": (burn, 0), "thin": (thin, 1)}
+    first, second, third = (int(check_whole(name, x, minimum=low)) for name, (x, low) in values.items())
     return first, second, third
 
 
@@ -218,6 +220,6 @@ def as_tree(states: Floats, release: BoundedRelease, attrs: dict[str, Any]) -> x
     posterior = xr.Dataset(variables, coords, {**attrs, "bounds": [float(x) for x in release.bounds]})
     tree = xr.DataTree.from_dict({"posterior": posterior})
     if states.shape[-1] > len(NAMES):
-        moved = (("chain", "draw"), states[..., len(NAMES)])
-        tree["sample_stats"] = xr.DataTree(xr.Dataset({"acceptance_rate": moved}, coords))
+        acceptance = (("chain", "draw"), states[..., len(NAMES)])
+        tree["sample_stats"] = xr.DataTree(xr.Dataset({"acceptance_rate": acceptance}, coords))
     return tree
