@@ -28,8 +28,16 @@ from scipy.special import ndtr
 from adversary._core import Extra, Floats, Labels, Seed, as_array, check_number, check_probability, one_number
 from adversary.bounded.bounded_release import BoundedRelease
 from adversary.bounded.grid import GridFit, GridInput, LineLaw, solve_all
-from adversary.bounded.prior import Flat, NormalInverseGamma, Prior, as_prior, log_prior_mass, question_of, together
-from adversary.bounded.propriety import check_proper, largest_looked_at
+from adversary.bounded.prior import (
+    Flat,
+    NormalInverseGamma,
+    Prior,
+    as_grid_input,
+    as_prior,
+    broadcast_together,
+    log_prior_mass,
+)
+from adversary.bounded.propriety import check_proper, variance_limits
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -73,7 +81,7 @@ class Posterior:
     prior: Prior
     constrained: bool
     feasibility: str
-    question: GridInput
+    grid_input: GridInput
     solutions: list[GridFit]
     shape: tuple[int, ...]
     cap: Floats
@@ -100,14 +108,14 @@ class Posterior:
         that of sigma is infinite and that of mu does not exist (NaN)."""
         values = self._moments(name)
         power, none = {"mu": (0.5, np.nan), "sigma": (0.5, np.inf), "sigma2": (1.0, np.inf)}[name]
-        return self.with_release_shape(np.where(self.question.has_moment(power), values, none))
+        return self.with_release_shape(np.where(self.grid_input.has_moment(power), values, none))
 
     def sd(self, name: str) -> Any:
         """Posterior standard deviation; infinite if the tail of the variance is too heavy."""
         centre = self._moments(name)
         squares = self._moments(name, centre, 2)
         power = {"mu": 1.0, "sigma": 1.0, "sigma2": 2.0}[name]
-        return self.with_release_shape(np.where(self.question.has_moment(power), np.sqrt(squares), np.inf))
+        return self.with_release_shape(np.where(self.grid_input.has_moment(power), np.sqrt(squares), np.inf))
 
     def mode(self, name: str) -> Any:
         """Mode of the marginal density. The mode of sigma is not the root of that of sigma2."""
@@ -363,11 +371,11 @@ def posterior(
     known = as_prior(prior)
     _check_quantity(quantity, known, feasibility)
     check_proper(release, known, constrained, cap)
-    release, known, labels = together(release, known)
-    caps = largest_looked_at(release, constrained, cap)
-    question, shape = question_of(release, known, constrained, feasibility == "normalised", caps)
-    question = replace(question, of_data=quantity == "data")
-    solutions = solve_all(question)
+    release, known, labels = broadcast_together(release, known)
+    caps = variance_limits(release, constrained, cap)
+    grid_input, shape = as_grid_input(release, known, constrained, feasibility == "normalised", caps)
+    grid_input = replace(grid_input, of_data=quantity == "data")
+    solutions = solve_all(grid_input)
     errors = as_array([one.quadrature_error for one in solutions])
     unsure = np.flatnonzero(~(errors < UNSURE))
     if len(unsure):
@@ -379,7 +387,7 @@ def posterior(
             stacklevel=2,
         )
     return Posterior(
-        release, known, constrained, feasibility, question, solutions, shape, question.caps, labels, quantity
+        release, known, constrained, feasibility, grid_input, solutions, shape, grid_input.caps, labels, quantity
     )
 
 

@@ -108,7 +108,7 @@ class BoundedRelease:
             f"{self._budget} of the mean": first, f"{self._budget} of the variance": second,
         }  # fmt: skip
 
-    def having(self, numbers: Mapping[str, Any]) -> BoundedRelease:
+    def with_numbers(self, numbers: Mapping[str, Any]) -> BoundedRelease:
         """Copy with all `numbers` replaced, without checks."""
         changed = copy.copy(self)
         changed._set(numbers)
@@ -263,4 +263,4 @@ class BoundedRelease:
         """Copy with noise, on the unit scale, added to mean and variance; without the warning about units."""
         mean, variance = as_array(self.mean) + self.width * first, as_array(self.variance) + self.width**2 * second
         noisy = {"mean": self.labels.put_on(mean), "variance": self.labels.put_on(variance)}
-        return self.having(self.numbers | noisy)
+        return self.with_numbers(self.numbers | noisy)

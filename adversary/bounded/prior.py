@@ -83,7 +83,7 @@ class NormalInverseGamma:
         """The four parameters by name."""
         return {"mu0": self.mu0, "kappa0": self.kappa0, "nu0": self.nu0, "s0": self.s0}
 
-    def having(self, numbers: Mapping[str, Any]) -> NormalInverseGamma:
+    def with_numbers(self, numbers: Mapping[str, Any]) -> NormalInverseGamma:
         """Copy with other `numbers`, without checks."""
         changed = copy.copy(self)
         changed._set(numbers)
@@ -114,7 +114,7 @@ class NormalInverseGamma:
         """Prior for data rescaled from `bounds` to [0, 1]: mu0 as a mean, s0 as a standard deviation."""
         width = bounds[1] - bounds[0]
         mu0, s0 = (as_array(self.mu0) - bounds[0]) / width, as_array(self.s0) / width
-        return self.having({"mu0": mu0, "kappa0": self.kappa0, "nu0": self.nu0, "s0": s0})
+        return self.with_numbers({"mu0": mu0, "kappa0": self.kappa0, "nu0": self.nu0, "s0": s0})
 
 
 Prior = Flat | NormalInverseGamma | LogDensity
@@ -156,7 +156,7 @@ def as_prior(prior: Any) -> Prior:
     raise TypeError(f'prior must be "flat", a NormalInverseGamma or a log density, got {prior!r}')
 
 
-def together(release: BoundedRelease, prior: Prior) -> tuple[BoundedRelease, Prior, Labels]:
+def broadcast_together(release: BoundedRelease, prior: Prior) -> tuple[BoundedRelease, Prior, Labels]:
     """Releases and priors broadcast by the names of dimensions, if they have any, and their common labels."""
     if not isinstance(prior, NormalInverseGamma):
         return release, prior, release.labels
@@ -164,8 +164,8 @@ def together(release: BoundedRelease, prior: Prior) -> tuple[BoundedRelease, Pri
         return release, prior, Labels()
     if release.labels.dims or prior.labels.dims:
         numbers = broadcast_arguments(release.numbers | prior.numbers)
-        release = release.having({name: numbers[name] for name in release.numbers})
-        prior = prior.having({name: numbers[name] for name in prior.numbers})
+        release = release.with_numbers({name: numbers[name] for name in release.numbers})
+        prior = prior.with_numbers({name: numbers[name] for name in prior.numbers})
     common_shape({"release": np.empty(release.shape), "prior": np.empty(prior.shape)})
     return release, prior, Labels.of(*release.numbers.values(), *prior.numbers.values())
 
@@ -210,7 +210,7 @@ def _log_mass_on_region(unit: NormalInverseGamma, shape: tuple[int, ...]) -> Flo
         return np.asarray(logsumexp(log_variance + log_mean + np.log(2.0 * v * np.tanh(-s) * ds), axis=-1))
 
 
-def question_of(
+def as_grid_input(
     release: BoundedRelease, prior: Prior, constrained: bool, normalised: bool, caps: Floats
 ) -> tuple[GridInput, tuple[int, ...]]:
     """`GridInput` with releases and priors broadcast against one another, in rows, and the broadcast shape."""

@@ -73,7 +73,7 @@ def unit_cap(cap: float, release: BoundedRelease) -> float:
     return value / release.width**2
 
 
-def largest_looked_at(release: BoundedRelease, constrained: bool, cap: float | None) -> Floats:
+def variance_limits(release: BoundedRelease, constrained: bool, cap: float | None) -> Floats:
     """Upper limit of sigma2 in the posterior of each release, for data scaled to [0, 1].
 
     With the bounds it is 1/4, the largest variance on [0, 1], or the cap if that is smaller. Without them it is the

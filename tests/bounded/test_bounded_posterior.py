@@ -296,7 +296,7 @@ def test_two_quadratures_of_the_likelihood_agree(i: int) -> None:
     n, (scale1, scale2) = int(release.size), (float(x) for x in release.unit_scales)
     mean, variance = float(release.unit_mean), float(release.unit_variance)
     mu, v = found.quantile("mu", [0.1, 0.5, 0.9]), found.quantile("sigma2", [0.1, 0.5, 0.9])
-    logs = log_likelihood(found.question.seen[0], mu[:, None], v, constrained=True)
+    logs = log_likelihood(found.grid_input.seen[0], mu[:, None], v, constrained=True)
     other = np.array([[log_feasible(n, m, x, 1 / scale1, 1 / scale2, mean, variance)[0] for x in v] for m in mu])
     other -= math.log(2.0 * scale1) + math.log(2.0 * scale2)
     np.testing.assert_allclose(logs, other, atol=1e-4)

@@ -14,7 +14,7 @@ from scipy.special import expit, gammaln, logsumexp
 from adversary.bounded.grid import log_likelihood
 
 
-class Seen(NamedTuple):
+class ReleasedStatistics(NamedTuple):
     """A release on [0, 1]: a kind of noise, its scale and the released number of the mean, then of the variance."""
 
     n: float
@@ -44,7 +44,7 @@ def points_in(breaks: Any) -> tuple[Any, Any]:
     return (0.5 * (hi + lo) + 0.5 * (hi - lo) * X).ravel(), (0.5 * (hi - lo) * W).ravel()
 
 
-def log_g(mu: float, v: float, seen: Seen) -> float:
+def log_g(mu: float, v: float, seen: ReleasedStatistics) -> float:
     """Log of the integral over y of N(y; mu, v / n) q1(Y - y) Z(u(y); v)."""
     n, sd, steps = seen.n, np.sqrt(v / seen.n), np.linspace(-40.0, 40.0, 641)
     x = seen.variance + seen.variance_scale * steps
@@ -87,7 +87,7 @@ def settings() -> list[Any]:
 @pytest.mark.parametrize("row", range(20))
 def test_the_likelihood_is_its_double_integral(row: int) -> None:
     """Within 2e-5 nats wherever it is not 40 nats below its largest; within 1e-4 of itself below exp(-1e5)."""
-    seen = Seen(*settings()[row])
+    seen = ReleasedStatistics(*settings()[row])
     rng = np.random.default_rng(row)
     for v in 0.25 * rng.beta(0.5, 1.5, 3):
         half = np.sqrt(0.25 - v)

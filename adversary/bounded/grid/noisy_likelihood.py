@@ -71,7 +71,7 @@ class Noise(NamedTuple):
         return self.rate * np.sign(gap) + self.precision * gap
 
 
-class Seen(NamedTuple):
+class ReleasedStatistics(NamedTuple):
     """A release: number of values, noise of the mean, noise of the variance."""
 
     n: float
@@ -79,15 +79,15 @@ class Seen(NamedTuple):
     variance: Noise
 
     @classmethod
-    def of(cls, row: Floats) -> Seen:
+    def of(cls, row: Floats) -> ReleasedStatistics:
         """Release from seven numbers as in `GridInput.seen`."""
         n, *numbers = (float(x) for x in row)
         return cls(n, Noise.of(*numbers[:3]), Noise.of(*numbers[3:]))
 
     @property
-    def nothing(self) -> Seen:
+    def nothing(self) -> ReleasedStatistics:
         """Copy with neither statistic released, for the same number of values."""
-        return Seen(self.n, Noise.of(0.0, 1.0, 0.5), Noise.of(0.0, 1.0, 0.5))
+        return ReleasedStatistics(self.n, Noise.of(0.0, 1.0, 0.5), Noise.of(0.0, 1.0, 0.5))
 
 
 def log_likelihood(row: Floats, mu: ArrayLike, v: Any, constrained: bool) -> Floats:
@@ -103,19 +103,19 @@ def log_likelihood(row: Floats, mu: ArrayLike, v: Any, constrained: bool) -> Flo
     -------
     Array of the broadcast shape.
     """
-    seen = Seen.of(row)
+    seen = ReleasedStatistics.of(row)
     free = log_free(seen, mu, v)
     return free + log_cut(seen, *np.broadcast_arrays(mu, v)) if constrained else free
 
 
-def log_free(seen: Seen, mu: ArrayLike, v: Any) -> Floats:
+def log_free(seen: ReleasedStatistics, mu: ArrayLike, v: Any) -> Floats:
     """Log likelihood without the bounds: the sum of those of mean and variance."""
     v = np.asarray(v, dtype=np.float64)
     of_variance = _log_variance(seen, v.ravel())[0].reshape(v.shape)
     return np.asarray(of_variance + _log_mean(seen, np.asarray(mu), v) + seen.mean.constant)
 
 
-def log_cut(seen: Seen, mu: Floats, v: Floats, *, rough: bool = False) -> Floats:
+def log_cut(seen: ReleasedStatistics, mu: Floats, v: Floats, *, rough: bool = False) -> Floats:
     """Log probability, given parameters and release, that the statistics are feasible; arrays of one shape.
 
     With `rough` the result is accurate to a few nats only, from the modes of the integrands.
@@ -126,7 +126,7 @@ def log_cut(seen: Seen, mu: Floats, v: Floats, *, rough: bool = False) -> Floats
     return np.concatenate(parts).reshape(shape)
 
 
-def _log_cut(seen: Seen, mu: Floats, v: Floats, rough: bool) -> Floats:
+def _log_cut(seen: ReleasedStatistics, mu: Floats, v: Floats, rough: bool) -> Floats:
     most = 0.25 * seen.n / (seen.n - 1.0)
     if rough:
         return _log_limited(seen, mu, v, most, rough=True)
@@ -142,7 +142,7 @@ def _log_cut(seen: Seen, mu: Floats, v: Floats, rough: bool) -> Floats:
     return logs
 
 
-def _log_variance(seen: Seen, v: Floats) -> tuple[Floats, Floats]:
+def _log_variance(seen: ReleasedStatistics, v: Floats) -> tuple[Floats, Floats]:
     """Log density of the released variance without the bounds, and the largest x with non-negligible weight."""
     noise, alpha = seen.variance, 0.5 * (seen.n - 1.0)
     height, slope, low, high = _without_bounds(seen, v)
@@ -156,7 +156,7 @@ def _log_variance(seen: Seen, v: Floats) -> tuple[Floats, Floats]:
     return log_sum_exp(logs) + constant, np.exp(2.0 * edges[-1])
 
 
-def _without_bounds(seen: Seen, v: Floats) -> tuple[Curve, Curve, Floats, Floats]:
+def _without_bounds(seen: ReleasedStatistics, v: Floats) -> tuple[Curve, Curve, Floats, Floats]:
     """Integrand over tau, x = exp(2 tau): its log, a function with the sign of its slope, and the ends."""
     noise, alpha = seen.variance, 0.5 * (seen.n - 1.0)
 
@@ -171,7 +171,7 @@ def _without_bounds(seen: Seen, v: Floats) -> tuple[Curve, Curve, Floats, Floats
     return height, slope, np.full(v.shape, -_FAR), np.full(v.shape, _FAR)
 
 
-def _log_mean(seen: Seen, mu: Any, v: Any, low: Any = None, high: Any = None) -> Floats:
+def _log_mean(seen: ReleasedStatistics, mu: Any, v: Any, low: Any = None, high: Any = None) -> Floats:
     """Log integral of N(y; mu, v / n) and the noise of the mean, less its constant, between two sample means."""
     noise, t = seen.mean, np.asarray(v) / seen.n
     if noise.rate == 0.0:
@@ -203,7 +203,7 @@ def _log_between(low: Any, high: Any, centre: Floats, sd: Floats) -> Any:
         return np.where(high > low, upper + np.log(-np.expm1(np.minimum(lower - upper, 0.0))), -np.inf)
 
 
-def _log_limited(seen: Seen, mu: Floats, v: Floats, most: float, *, rough: bool = False) -> Floats:
+def _log_limited(seen: ReleasedStatistics, mu: Floats, v: Floats, most: float, *, rough: bool = False) -> Floats:
     """Log likelihood under the bounds, less the constant of the mean's noise; if rough, only its modes' log ratio."""
     noise, alpha, worth = seen.variance, 0.5 * (seen.n - 1.0), seen.n / v
     shrink = 1.0 / (1.0 + seen.mean.precision / worth)

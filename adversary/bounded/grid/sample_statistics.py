@@ -17,8 +17,8 @@ import numpy as np
 from scipy.special import exp1, gammaincc, gammainccinv, gammaincinv, gammaln, log_ndtr
 
 from adversary._core import Floats, log_sum_exp
-from adversary.bounded.grid.noisy_likelihood import Seen
-from adversary.bounded.grid.question import GridInput
+from adversary.bounded.grid.grid_input import GridInput
+from adversary.bounded.grid.noisy_likelihood import ReleasedStatistics
 
 _RULE, _ROUGH = np.polynomial.legendre.leggauss(10), np.polynomial.legendre.leggauss(2)
 
@@ -33,7 +33,7 @@ _AT_ONCE = 20_000
 
 
 def log_statistics(
-    question: GridInput, y: Floats, u: Floats, *, rough: bool = False, free: bool = False
+    grid_input: GridInput, y: Floats, u: Floats, *, rough: bool = False, free: bool = False
 ) -> tuple[Floats, Floats]:
     """Log prior density (mean, variance) of the mean and variance (divisor n) of the data, for one row.
 
@@ -51,9 +51,9 @@ def log_statistics(
     -------
     Two arrays (mean, variance), in nats.
     """
-    n = float(question.seen[0])
-    s, cap, constrained = np.ravel(u) * n / (n - 1.0), float(question.caps), question.constrained
-    alpha, (informed, mu0, kappa, nu, s2) = 0.5 * (n - 1.0), question.beliefs
+    n = float(grid_input.seen[0])
+    s, cap, constrained = np.ravel(u) * n / (n - 1.0), float(grid_input.caps), grid_input.constrained
+    alpha, (informed, mu0, kappa, nu, s2) = 0.5 * (n - 1.0), grid_input.beliefs
     power, centre, weight = alpha - 1.0, y, n
     rate = alpha * s + 0.0 * y
     constant = alpha * np.log(alpha) + (alpha - 1.0) * np.log(s) - gammaln(alpha) + np.log(n / (n - 1.0))
@@ -68,9 +68,9 @@ def log_statistics(
     return constant - power * np.log(rate) + whole, np.minimum(cut, 0.0)
 
 
-def log_noise(question: GridInput, y: Floats, u: Floats) -> Floats:
+def log_noise(grid_input: GridInput, y: Floats, u: Floats) -> Floats:
     """Log density of the released numbers given mean and variance (divisor n) of the data."""
-    seen = Seen.of(question.seen)
+    seen = ReleasedStatistics.of(grid_input.seen)
     s = u * seen.n / (seen.n - 1.0)
     return np.asarray(seen.mean.fall(y) + seen.variance.fall(s) + seen.mean.constant + seen.variance.constant)
 

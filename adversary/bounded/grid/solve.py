@@ -21,9 +21,9 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
 from adversary._core import Floats, in_threads
+from adversary.bounded.grid.grid_input import GridInput
 from adversary.bounded.grid.line import COSH, EXP, FINER, INSIDE, LOWEST, SINH, Line, LineLaw, trapezoid_weights
-from adversary.bounded.grid.noisy_likelihood import Seen, log_cut, log_free
-from adversary.bounded.grid.question import GridInput
+from adversary.bounded.grid.noisy_likelihood import ReleasedStatistics, log_cut, log_free
 from adversary.bounded.grid.sample_statistics import log_noise, log_statistics
 
 # Nodes along either axis of the coarse and the fine grid, in one solution after another.
@@ -59,7 +59,7 @@ Bounds = tuple[Floats, Floats, list[tuple[float, Floats]]]
 class GridFit:
     """Solution for one release: marginals of mean and variance on [0, 1], log mass and estimated error."""
 
-    question: GridInput
+    grid_input: GridInput
     mean: LineLaw
     variance: LineLaw
     log_mass: float
@@ -81,7 +81,7 @@ class GridFit:
         s, t = np.clip(s, *ends[0]), np.clip(t, *ends[1])
         lines = self.mean.line, self.variance.line
         with np.errstate(all="ignore"):
-            logs = _exact_part(self.question, *lines, s, t) + _spread(self.bounds, s, t)
+            logs = _exact_part(self.grid_input, *lines, s, t) + _spread(self.bounds, s, t)
             logs = logs - lines[0].log_slope(s)[:, None] - lines[1].log_slope(t)
         return np.where(beyond | np.isnan(logs), -np.inf, logs)
 
@@ -106,11 +106,11 @@ class GridFit:
         """Probabilities of cells per dt, up to a constant that does not depend on `limit`."""
         lines = self.mean.line, self.variance.line
         with np.errstate(all="ignore"):
-            logs = _exact_part(self.question, *lines, s, t) + _spread(self.bounds, s, t)
-            return _cells(self.question, *lines, s, t, logs - logs.max(), limit=limit)[0]
+            logs = _exact_part(self.grid_input, *lines, s, t) + _spread(self.bounds, s, t)
+            return _cells(self.grid_input, *lines, s, t, logs - logs.max(), limit=limit)[0]
 
 
-def solve_all(question: GridInput) -> list[GridFit]:
+def solve_all(grid_input: GridInput) -> list[GridFit]:
     """Solutions for all rows, on all processors.
 
     Parameters
@@ -123,33 +123,34 @@ def solve_all(question: GridInput) -> list[GridFit]:
     """
 
     def solved(i: int) -> GridFit | None:
-        return solve(question.row(i))
+        return solve(grid_input.row(i))
 
-    result = in_threads(solved, range(len(question.seen)), os.cpu_count() or 1)
+    result = in_threads(solved, range(len(grid_input.seen)), os.cpu_count() or 1)
     for i, one in enumerate(result):
         if one is None:
             raise RuntimeError(
-                f"no posterior mass was found for release {i}: mean and variance {question.seen[i, [3, 6]].tolist()}, "
-                f"n {question.seen[i, 0]:g}; the prior may have no mass on what the data can be, or hardly any"
+                f"no posterior mass was found for release {i}: mean and variance "
+                f"{grid_input.seen[i, [3, 6]].tolist()}, n {grid_input.seen[i, 0]:g}; the prior may have "
+                "no mass on what the data can be, or hardly any"
             )
     return [one for one in result if one is not None]
 
 
-def solve(question: GridInput) -> GridFit | None:
+def solve(grid_input: GridInput) -> GridFit | None:
     """Solve one row on finer and finer grids until two solutions agree; None without any mass."""
-    mean, variance = _lines(question)
+    mean, variance = _lines(grid_input)
     with np.errstate(all="ignore"):  # far out, where the density is 0
-        start = _find(question, mean, variance)
+        start = _find(grid_input, mean, variance)
         if start is None:
             return None
         laws, before, highest = start[:2], None, start[2]
         for size in SIZES:
-            result = _integrate(question, laws, size)
+            result = _integrate(grid_input, laws, size)
             if result is None:
                 return None
             laws = result.mean, result.variance
             if before is not None:
-                error = _SAFETY * _difference(question, before, result) + _LEAST
+                error = _SAFETY * _difference(grid_input, before, result) + _LEAST
                 error = error if result.top > highest - _ROUGH else np.inf  # the search left the mass
                 result = replace(result, quadrature_error=error)
                 if error < CLOSE:
@@ -158,38 +159,38 @@ def solve(question: GridInput) -> GridFit | None:
     return result
 
 
-def _lines(question: GridInput) -> tuple[Line, Line]:
+def _lines(grid_input: GridInput) -> tuple[Line, Line]:
     """Lines of mean and variance; without bounds, of the mean about the released one or that of the prior."""
-    if question.constrained:
+    if grid_input.constrained:
         return Line(INSIDE), Line(COSH)
-    seen, (known, mu0, kappa, _, s2) = Seen.of(question.seen), question.beliefs
-    if question.seen[1]:
-        spread = max(float(np.abs(question.seen[6])) if question.seen[4] else 0.0, s2 if known else 0.0) / seen.n
-        return Line(SINH, seen.mean.centre, float(np.hypot(question.seen[2], np.sqrt(spread)))), Line(EXP)
+    seen, (known, mu0, kappa, _, s2) = ReleasedStatistics.of(grid_input.seen), grid_input.beliefs
+    if grid_input.seen[1]:
+        spread = max(float(np.abs(grid_input.seen[6])) if grid_input.seen[4] else 0.0, s2 if known else 0.0) / seen.n
+        return Line(SINH, seen.mean.centre, float(np.hypot(grid_input.seen[2], np.sqrt(spread)))), Line(EXP)
     return Line(SINH, mu0 if known else 0.5, float(np.sqrt(s2 / kappa)) if known else 0.1), Line(EXP)
 
 
-def _exact_part(question: GridInput, mean: Line, variance: Line, s: Floats, t: Floats) -> Floats:
+def _exact_part(grid_input: GridInput, mean: Line, variance: Line, s: Floats, t: Floats) -> Floats:
     """Part of the log density that is computed at every node, (mean, variance), ignoring the region."""
     mu, v = mean.x(s)[:, None], variance.x(t)
     logs = mean.log_slope(s)[:, None] + variance.log_slope(t)
-    if question.of_data:
-        return np.asarray(logs + log_noise(question, mu, v) + log_statistics(question, mu, v, free=True)[0])
-    return np.asarray(logs + question.log_prior(mu, v) + log_free(Seen.of(question.seen), mu, v))
+    if grid_input.of_data:
+        return np.asarray(logs + log_noise(grid_input, mu, v) + log_statistics(grid_input, mu, v, free=True)[0])
+    return np.asarray(logs + grid_input.log_prior(mu, v) + log_free(ReleasedStatistics.of(grid_input.seen), mu, v))
 
 
 def _bounds_part(
-    question: GridInput, mean: Line, variance: Line, s: Floats, t: Floats, *, rough: bool = False
+    grid_input: GridInput, mean: Line, variance: Line, s: Floats, t: Floats, *, rough: bool = False
 ) -> list[tuple[float, Floats]]:
     """Part that is interpolated: log probabilities of the bounds, (mean, variance), each with its sign."""
-    if not question.constrained:
+    if not grid_input.constrained:
         return []
     mu, v = mean.x(s)[:, None], variance.x(t)
-    if question.of_data:
-        return [(1.0, log_statistics(question, mu, v, rough=rough)[1])]
-    seen, pairs = Seen.of(question.seen), np.broadcast_arrays(mu, v)
+    if grid_input.of_data:
+        return [(1.0, log_statistics(grid_input, mu, v, rough=rough)[1])]
+    seen, pairs = ReleasedStatistics.of(grid_input.seen), np.broadcast_arrays(mu, v)
     result = [(1.0, log_cut(seen, *pairs, rough=rough))]
-    return [*result, (-1.0, log_cut(seen.nothing, *pairs, rough=rough))] if question.normalised else result
+    return [*result, (-1.0, log_cut(seen.nothing, *pairs, rough=rough))] if grid_input.normalised else result
 
 
 def _spread(bounds: Bounds, s: Floats, t: Floats) -> Any:
@@ -204,31 +205,35 @@ def _spread(bounds: Bounds, s: Floats, t: Floats) -> Any:
     return result
 
 
-def _limits(question: GridInput, mean: Line, variance: Line) -> tuple[tuple[float, float], tuple[float, float]]:
+def _limits(grid_input: GridInput, mean: Line, variance: Line) -> tuple[tuple[float, float], tuple[float, float]]:
     """Ends of the search range on both lines."""
-    far = 18.0 if question.constrained else 300.0
-    cap = np.inf if question.of_data else float(question.caps)
+    far = 18.0 if grid_input.constrained else 300.0
+    cap = np.inf if grid_input.of_data else float(grid_input.caps)
     top = (
-        float(variance.t(min(cap, 0.25))) if question.constrained else float(variance.t(cap)) if cap < np.inf else 340.0
+        float(variance.t(min(cap, 0.25)))
+        if grid_input.constrained
+        else float(variance.t(cap))
+        if cap < np.inf
+        else 340.0
     )
-    return (-far, far), (-17.9 if question.constrained else -340.0, top)
+    return (-far, far), (-17.9 if grid_input.constrained else -340.0, top)
 
 
-def _find(question: GridInput, mean: Line, variance: Line) -> tuple[LineLaw, LineLaw, float] | None:
+def _find(grid_input: GridInput, mean: Line, variance: Line) -> tuple[LineLaw, LineLaw, float] | None:
     """Rough marginals over the range of non-negligible mass, and the highest log density evaluated.
 
     Rounds zoom in on the highest node until the range is resolved.
     """
-    limits = _limits(question, mean, variance)
-    seen, (known, mu0, _, _, s2) = Seen.of(question.seen), question.beliefs
+    limits = _limits(grid_input, mean, variance)
+    seen, (known, mu0, _, _, s2) = ReleasedStatistics.of(grid_input.seen), grid_input.beliefs
     away = 8.0 ** np.arange(-7.0, 2.0)
     away = np.concatenate([-away[::-1], [0.0], away])
-    places = [np.linspace(-17.0, 17.0, 18) if question.constrained else np.linspace(-40.0, 40.0, 41)]
-    depths = [np.linspace(-17.0, 0.0, 18) if question.constrained else np.linspace(-40.0, 40.0, 81)]
-    if question.seen[1]:
-        places.append(mean.t(seen.mean.centre + question.seen[2] * away))
-    if question.seen[4]:
-        depths.append(variance.t(np.maximum(seen.variance.centre + question.seen[5] * away, 0.0)))
+    places = [np.linspace(-17.0, 17.0, 18) if grid_input.constrained else np.linspace(-40.0, 40.0, 41)]
+    depths = [np.linspace(-17.0, 0.0, 18) if grid_input.constrained else np.linspace(-40.0, 40.0, 81)]
+    if grid_input.seen[1]:
+        places.append(mean.t(seen.mean.centre + grid_input.seen[2] * away))
+    if grid_input.seen[4]:
+        depths.append(variance.t(np.maximum(seen.variance.centre + grid_input.seen[5] * away, 0.0)))
     if known:
         places.append(mean.t(mu0) + away)
         depths.append(variance.t(s2) + away)
@@ -237,13 +242,13 @@ def _find(question: GridInput, mean: Line, variance: Line) -> tuple[LineLaw, Lin
     for further in reversed(range(_ROUNDS)):
         if s[0] < 0.0 < s[-1]:
             s = np.union1d(s, 0.0)  # where the largest variances are
-        bounds = _bounds_part(question, mean, variance, s, t, rough=True)
-        logs = _exact_part(question, mean, variance, s, t) + sum(sign * cut for sign, cut in bounds)
-        logs = _masked(question, s, t, logs)
+        bounds = _bounds_part(grid_input, mean, variance, s, t, rough=True)
+        logs = _exact_part(grid_input, mean, variance, s, t) + sum(sign * cut for sign, cut in bounds)
+        logs = _masked(grid_input, s, t, logs)
         if not np.isfinite(logs.max()):
             return None
         highest = max(highest, float(logs.max()))
-        weighed = _weighed(question, variance, logs, t)
+        weighed = _weighed(grid_input, variance, logs, t)
         ranges = [_range(x, weighed.max(axis), ends) for x, axis, ends in ((s, 1, limits[0]), (t, 0, limits[1]))]
         if not further or all(enough for _, _, enough in ranges):
             break
@@ -255,17 +260,17 @@ def _find(question: GridInput, mean: Line, variance: Line) -> tuple[LineLaw, Lin
     return LineLaw.of(mean, s, p @ trapezoid_weights(t)), LineLaw.of(variance, t, trapezoid_weights(s) @ p), highest
 
 
-def _masked(question: GridInput, s: Floats, t: Floats, logs: Floats) -> Floats:
+def _masked(grid_input: GridInput, s: Floats, t: Floats, logs: Floats) -> Floats:
     """Log densities with -inf outside the feasible region."""
     logs = np.where(np.isnan(logs), -np.inf, logs)
-    return np.where(np.abs(s)[:, None] <= np.abs(t), logs, -np.inf) if question.constrained else logs
+    return np.where(np.abs(s)[:, None] <= np.abs(t), logs, -np.inf) if grid_input.constrained else logs
 
 
-def _weighed(question: GridInput, variance: Line, logs: Floats, t: Floats) -> Floats:
+def _weighed(grid_input: GridInput, variance: Line, logs: Floats, t: Floats) -> Floats:
     """Log density times the highest finite moment, so that the grid covers the mass that moments need."""
-    if question.constrained:
+    if grid_input.constrained:
         return logs
-    power = next((p for p in (2.0, 1.0, 0.5) if question.has_moment(p)), 0.0)
+    power = next((p for p in (2.0, 1.0, 0.5) if grid_input.has_moment(p)), 0.0)
     middle = t[np.argmax(logs.max(0))]
     return np.asarray(logs + 2.0 * power * np.maximum(t - middle, 0.0))
 
@@ -301,12 +306,12 @@ def _edges(x: Floats) -> Floats:
 
 
 def _cells(
-    question: GridInput, mean: Line, variance: Line, s: Floats, t: Floats, logs: Floats, *, limit: bool = False
+    grid_input: GridInput, mean: Line, variance: Line, s: Floats, t: Floats, logs: Floats, *, limit: bool = False
 ) -> tuple[Floats, Floats]:
     """Integrals over the cells' parts in the region, along the mean and along the variance, (mean, variance) each."""
     edge_s, edge_t = _edges(s)[:, None], _edges(t)[None]
     first, last, most = np.array(-np.inf), np.array(np.inf), np.array(np.inf)
-    if question.constrained:
+    if grid_input.constrained:
         first, last, most = t, -t, -np.abs(s)[:, None]
     elif limit:
         v, mu = variance.x(t), mean.x(s)
@@ -324,38 +329,39 @@ def _cells(
     return result[0], result[1]
 
 
-def _integrate(question: GridInput, laws: tuple[LineLaw, LineLaw], size: tuple[int, int]) -> GridFit | None:
+def _integrate(grid_input: GridInput, laws: tuple[LineLaw, LineLaw], size: tuple[int, int]) -> GridFit | None:
     """Both marginals, on grids adapted to earlier marginals; None without any mass."""
     lines = laws[0].line, laws[1].line
     (coarse_s, coarse_t), (s, t) = ([_nodes(law, count) for law in laws] for count in size)
     with np.errstate(invalid="ignore"):
         cuts = [
-            (sign, ndtri_exp(np.minimum(cut, 0.0))) for sign, cut in _bounds_part(question, *lines, coarse_s, coarse_t)
+            (sign, ndtri_exp(np.minimum(cut, 0.0)))
+            for sign, cut in _bounds_part(grid_input, *lines, coarse_s, coarse_t)
         ]
     quantiles = [(sign, np.clip(np.nan_to_num(cut, nan=-_LOWEST), -_LOWEST, _SURE)) for sign, cut in cuts]
     bounds = coarse_s, coarse_t, quantiles
-    logs = _exact_part(question, *lines, s, t) + _spread(bounds, s, t)
+    logs = _exact_part(grid_input, *lines, s, t) + _spread(bounds, s, t)
     logs = np.where(np.isnan(logs), -np.inf, logs)
-    top = (logs if not question.constrained else _masked(question, s, t, logs)).max()
+    top = (logs if not grid_input.constrained else _masked(grid_input, s, t, logs)).max()
     if not np.isfinite(top):
         return None
-    along_mean, along_variance = _cells(question, *lines, s, t, logs - top)
+    along_mean, along_variance = _cells(grid_input, *lines, s, t, logs - top)
     means, variances = along_variance.sum(1), along_mean.sum(0)
     if not min(means.max(), variances.max()) > 0.0:
         return None
     result = LineLaw.of(lines[0], s, means), LineLaw.of(lines[1], t, variances)
     masses = [law.below[-1] * density.max() for law, density in zip(result, (means, variances), strict=True)]
-    return GridFit(question, *result, top + 0.5 * float(np.log(masses).sum()), np.inf, bounds, top)
+    return GridFit(grid_input, *result, top + 0.5 * float(np.log(masses).sum()), np.inf, bounds, top)
 
 
-def _difference(question: GridInput, one: GridFit, other: GridFit) -> float:
+def _difference(grid_input: GridInput, one: GridFit, other: GridFit) -> float:
     """Largest difference of two solutions: in probabilities, log sds, and, in sds, means and ends of 95 % intervals."""
     result = [abs(one.log_mass - other.log_mass)]
     pairs = ((one.mean, other.mean, 1.0), (one.deviation, other.deviation, 1.0), (one.variance, other.variance, 2.0))
     for first, second, power in pairs:
         shares = np.array([0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98])
         result.append(float(np.abs(first.cdf(second.quantiles(shares)) - shares).max()))
-        if question.has_moment(power):
+        if grid_input.has_moment(power):
             (centre, spread), (mean, sd) = first.moments, second.moments
             if not min(sd, spread) > 0.0:
                 return np.inf
