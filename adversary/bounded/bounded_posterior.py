@@ -28,15 +28,7 @@ from scipy.special import ndtr
 from adversary._core import Extra, Floats, Labels, Seed, as_array, check_number, check_probability, one_number
 from adversary.bounded.bounded_release import BoundedRelease
 from adversary.bounded.grid import GridFit, GridInput, LineLaw, solve_all
-from adversary.bounded.prior import (
-    Flat,
-    NormalInverseGamma,
-    Prior,
-    as_grid_input,
-    as_prior,
-    broadcast_together,
-    log_prior_mass,
-)
+from adversary.bounded.prior import Flat, NormalInverseGamma, Prior, align_priors, as_prior, grid_rows, log_prior_mass
 from adversary.bounded.propriety import check_proper, variance_limits
 
 if TYPE_CHECKING:
@@ -371,9 +363,9 @@ def posterior(
     known = as_prior(prior)
     _check_quantity(quantity, known, feasibility)
     check_proper(release, known, constrained, cap)
-    release, known, labels = broadcast_together(release, known)
+    release, known, labels = align_priors(release, known)
     caps = variance_limits(release, constrained, cap)
-    grid_input, shape = as_grid_input(release, known, constrained, feasibility == "normalised", caps)
+    grid_input, shape = grid_rows(release, known, constrained, feasibility == "normalised", caps)
     grid_input = replace(grid_input, of_data=quantity == "data")
     solutions = solve_all(grid_input)
     errors = as_array([one.quadrature_error for one in solutions])

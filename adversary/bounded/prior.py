@@ -28,6 +28,7 @@ IMPROPER = (
     "improper posterior: with a prior proportional to 1/sigma2 the likelihood of the release tends to a positive "
     "constant as sigma2 -> 0, so that the posterior has infinite mass there, with or without the bounds (Theorem 17)"
 )
+# Degrees of freedom below which a prior is nearly improper, and warns.
 _WEAK = 0.1
 _IMPROPER_NAMES = ("jeffreys", "reference", "1/sigma2", "improper")
 
@@ -156,7 +157,7 @@ def as_prior(prior: Any) -> Prior:
     raise TypeError(f'prior must be "flat", a NormalInverseGamma or a log density, got {prior!r}')
 
 
-def broadcast_together(release: BoundedRelease, prior: Prior) -> tuple[BoundedRelease, Prior, Labels]:
+def align_priors(release: BoundedRelease, prior: Prior) -> tuple[BoundedRelease, Prior, Labels]:
     """Releases and priors broadcast by the names of dimensions, if they have any, and their common labels."""
     if not isinstance(prior, NormalInverseGamma):
         return release, prior, release.labels
@@ -202,7 +203,7 @@ def _log_mass_on_region(unit: NormalInverseGamma, shape: tuple[int, ...]) -> Flo
     v = 0.25 / np.cosh(s) ** 2
     log_variance = half * np.log(half * s2) - gammaln(half) - (half + 1.0) * np.log(v) - half * s2 / v
     sd, reach = np.sqrt(v / kappa), 0.5 * np.tanh(-s)
-    # symmetric about 1/2: both limits below the mean, where logs keep their accuracy
+    # by symmetry about 1/2, both limits are below the mean, where log_ndtr is accurate
     side = np.abs(mu0 - 0.5)
     upper, lower = log_ndtr((reach - side) / sd), log_ndtr((-reach - side) / sd)
     with np.errstate(divide="ignore"):
@@ -210,7 +211,7 @@ def _log_mass_on_region(unit: NormalInverseGamma, shape: tuple[int, ...]) -> Flo
         return np.asarray(logsumexp(log_variance + log_mean + np.log(2.0 * v * np.tanh(-s) * ds), axis=-1))
 
 
-def as_grid_input(
+def grid_rows(
     release: BoundedRelease, prior: Prior, constrained: bool, normalised: bool, caps: Floats
 ) -> tuple[GridInput, tuple[int, ...]]:
     """`GridInput` with releases and priors broadcast against one another, in rows, and the broadcast shape."""
@@ -233,6 +234,7 @@ def as_grid_input(
 
 
 def _rows(columns: tuple[Any, ...], shape: tuple[int, ...]) -> Floats:
+    """(row, column) array of columns broadcast to `shape`."""
     rows = np.empty((*shape, len(columns)))
     for j, column in enumerate(columns):
         rows[..., j] = column

@@ -1,6 +1,6 @@
-"""The posterior of a noisy mean and variance on a grid of both: questions in, marginals on nodes out.
+"""Posterior of a noisy mean and variance by quadrature on a grid: `GridInput` in, marginals on nodes out.
 
-`solve_all` is the way in. A `Marginal` is a density on a line of nodes, with its intervals, quantiles and mode.
+`solve_all` is the entry point. A `LineLaw` is a marginal density on a line of nodes, with quantiles and intervals.
 """
 
 import lazy_loader

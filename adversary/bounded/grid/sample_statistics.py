@@ -42,10 +42,10 @@ def log_statistics(
 
     Parameters
     ----------
-    question : a row with a flat or conjugate prior
+    grid_input : a row with a flat or conjugate prior
     y : (mean, 1) on [0, 1]
     u : (variance,) above 0
-    rough, free : whether the second part may have an error of about a tenth, or is left at 0
+    rough, free : whether the second part may have an error of about a tenth, or is not computed (0)
 
     Returns
     -------
@@ -82,8 +82,10 @@ def _log_upper_gamma(power: float, start: Floats) -> Floats:
 
 
 def _log_cut(power: float, rate: Floats, cap: float, centre: Floats, weight: float, rough: bool) -> Floats:
-    """Log of the integral of x^(power - 1) exp(-x) times the mass that N(centre, v / weight) has on the means that are
-    feasible with v = rate / x, over v up to the cap: shape of `rate`, (mean, variance)."""
+    """Log integral of x^(power - 1) exp(-x) P(x) over v = rate / x up to the cap, shape of `rate` (mean, variance).
+
+    P(x) is the mass of N(centre, v / weight) on the means that are feasible with variance v.
+    """
     rates, centres = rate.ravel(), np.broadcast_to(centre, rate.shape).ravel()
     places = np.array_split(np.arange(rates.size), rates.size // _AT_ONCE + 1)
     cuts = [_log_cut_of(power, rates[i], cap, centres[i], weight, rough) for i in places]
@@ -92,10 +94,10 @@ def _log_cut(power: float, rate: Floats, cap: float, centre: Floats, weight: flo
 
 def _log_cut_of(power: float, rate: Floats, cap: float, centre: Floats, weight: float, rough: bool) -> Floats:
     """`_log_cut` of points in a row, by panels in log x."""
-    # there the region's edge passes the centre, if that is within [0, 1]
+    # variance at which the edge of the region passes the centre, if that is within [0, 1]
     v = np.maximum(centre * (1.0 - centre), 0.0)
     beyond = np.maximum(np.abs(centre - 0.5) - 0.5, 0.0)
-    # outside, the tail of the normal law is a further rate
+    # outside, the tail of the normal distribution adds to the rate
     shift = np.log1p(0.5 * weight * beyond**2 / rate)[:, None]
     with np.errstate(divide="ignore"):
         shape = max(power, 0.5)
@@ -112,7 +114,7 @@ def _log_cut_of(power: float, rate: Floats, cap: float, centre: Floats, weight: 
         weights = np.log(half * shares).reshape(rate.size, -1)
         v = rate[:, None] * np.exp(-x)
         reach, sd = np.sqrt(np.maximum(0.25 - v, 0.0)), np.sqrt(v / weight)
-        # symmetric about 1/2: both limits below the centre, which keeps digits
+        # by symmetry about 1/2, both limits are below the centre, which avoids cancellation
         off = np.abs(centre[:, None] - 0.5)
         upper, lower = log_ndtr((reach - off) / sd), log_ndtr((-reach - off) / sd)
         mass = upper + np.log(-np.expm1(np.minimum(lower - upper, 0.0)))

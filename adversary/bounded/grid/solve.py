@@ -1,13 +1,13 @@
 r"""Quadrature of posteriors on adaptive grids, one release at a time.
 
-The log density per dt ds, with the mean at :math:`\mu(s)` and the variance at :math:`v(t)`, is a part that is worked
-out at every node and what the bounds leave (`noisy_likelihood.log_cut`), which is worked out on a coarser grid and
-interpolated: by cubics through its normal quantile, which hardly bends where the probability falls. Nodes are
-equidistributed in the cube root of the marginals, and partly evenly. A cell that the edge of the region crosses counts
-with its part inside, by the density at the middle of that part.
+The log density per dt ds, with the mean at :math:`\mu(s)` and the variance at :math:`v(t)`, has two parts. One is
+computed at every node; the other, the log probability of the bounds (`noisy_likelihood.log_cut`), is computed on a
+coarser grid and interpolated, by cubics through its normal quantile, which is nearly linear where the probability
+decreases. Nodes are equidistributed in the cube root of the marginals, and partly spaced evenly. A cell that the edge
+of the region crosses counts with its part inside, by the density at the middle of that part.
 
-Two solutions on different grids, the second laid by the first, give an estimate of the error; further ones follow until
-it is small. A row is solved by itself, so that no result depends on its neighbours.
+Two solutions on different grids, the second adapted to the first, give an estimate of the error; further ones follow
+until it is small. Rows are solved separately, so no result depends on other rows.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ _EVEN = 0.3
 
 # Factor on the difference of two solutions, and constant, of the estimated error.
 _SAFETY, _LEAST = 3.0, 3e-5
+
+# Probabilities of the quantiles that are compared between two solutions.
 _ENDS = np.array([0.025, 0.975])
 
 # Nodes along either axis, and largest number of rounds, in the search for the mass.
@@ -74,7 +76,7 @@ class GridFit:
 
     def log_density(self, mu: Floats, v: Floats) -> Floats:
         """Log density at every (mean, variance) on [0, 1], shape (mean, variance), up to a constant; -inf beyond the
-        grid. The edge of the region is not looked at."""
+        grid. The edge of the region is ignored."""
         s, t = self.mean.line.t(mu), self.variance.line.t(v)
         ends = self.mean.nodes[[0, -1]], self.variance.nodes[[0, -1]]
         beyond = ((s < ends[0][0]) | (s > ends[0][1]))[:, None] | (t < ends[1][0]) | (t > ends[1][1])
@@ -93,9 +95,10 @@ class GridFit:
 
     @property
     def feasible(self) -> float:
-        """Probability of means and variances that data in [0, 1] can have, of a posterior without the bounds."""
+        """Probability of values feasible for data in [0, 1], under a posterior without the bounds."""
         s, turn = self.mean.nodes[::FINER], float(self.variance.line.t(0.25))
-        t = np.union1d(self.variance.nodes[::FINER], turn - np.geomspace(1e-5, 3.0, 150))  # it ends steeply there
+        # more nodes below the largest feasible variance, where the feasible part ends steeply
+        t = np.union1d(self.variance.nodes[::FINER], turn - np.geomspace(1e-5, 3.0, 150))
         t = t[(t >= self.variance.nodes[0]) & (t < turn)]
         if not t.size:
             return 0.0
@@ -115,7 +118,7 @@ def solve_all(grid_input: GridInput) -> list[GridFit]:
 
     Parameters
     ----------
-    question : rows of releases and priors
+    grid_input : rows of releases and priors
 
     Raises
     ------
