@@ -313,7 +313,7 @@ def _single_query(wanted: NmfColumn, column: NmfColumn | None, places: Any, unit
     has_exact = np.zeros(units, dtype=bool)
     if column is not None:
         place, record_rows = places
-        released[place] = column.own(wanted)[record_rows]
+        released[place] = column.answers_in(wanted)[record_rows]
         with np.errstate(divide="ignore"):
             rho[place] = np.where(np.isfinite(column.variance), 0.5 / column.variance, 0.0)[record_rows]
         has_exact = np.isinf(rho)

@@ -28,7 +28,7 @@ CLOSE = 1e-4
 US = "US"
 
 # Geocodes of the United States in published and in older files; trees and results have `US`.
-TOPS = ("", "0", US)
+US_GEOCODES = ("", "0", US)
 Words = NDArray[np.object_]
 RowClasses = tuple[Integers, ...]
 """For every axis of a query, the (row,) class of each of its rows."""
@@ -72,7 +72,7 @@ class NmfColumn:
         """File, geocode and query of a record, for error messages."""
         return _location(self.paths[int(self.file[record])], self.geocodes[record], self.query)
 
-    def own(self, wanted: NmfColumn) -> Floats:
+    def answers_in(self, wanted: NmfColumn) -> Floats:
         """(record, cell) answers in the cells of `wanted`, which is of the same query."""
         if self.labels is None:
             return self.values if np.array_equal(self.cells, wanted.cells) else self.values[:, wanted.cells]
@@ -85,7 +85,7 @@ class NmfColumn:
             start += int(np.prod(shape))
         return np.stack(parts, axis=1)
 
-    def joined(self, faults: list[str] | None) -> NmfColumn:
+    def join_batches(self, faults: list[str] | None) -> NmfColumn:
         """Join the batches, in place; a unit with two records is a fault."""
         if self.parts:
             names, self.values, self.variance, self.sign, self.file = (
@@ -139,10 +139,10 @@ def read_columns(
             column = columns.setdefault(name, NmfColumn(bare(name)))
             rows = batch.filter(pa.compute.equal(names, name)) if len(several) > 1 else batch
             try:
-                _QueryBatch(file, column.query, rows, source, product, labelling).take(column, cells, faults)
+                _QueryBatch(file, column.query, rows, source, product, labelling).append_to(column, cells, faults)
             except ValueError as error:  # reported with geocode and query; other records are still read
                 _report_fault(faults, str(error))
-    return {name: column.joined(faults) for name, column in sorted(columns.items())}
+    return {name: column.join_batches(faults) for name, column in sorted(columns.items())}
 
 
 def query_header(source: ParquetSource, product: Product, query: str, cells: Any) -> NmfColumn | None:
@@ -173,7 +173,7 @@ class _QueryBatch:
         geocodes = self.codes.to_numpy(zero_copy_only=False)
         self.good = np.ones(batch.num_rows, dtype=bool)
         if source.level == US:
-            geocodes = np.array([US if code in TOPS else code for code in geocodes], dtype=object)
+            geocodes = np.array([US if code in US_GEOCODES else code for code in geocodes], dtype=object)
         elif source.root:
             self.good = np.array([bool(code) and _is_below(code, source.root) for code in geocodes])
         self.geocodes = geocodes
@@ -188,7 +188,7 @@ class _QueryBatch:
             self.faults.append(f"{_location(self.file.path, self.geocodes[first], self.query)}: {what(first)}{more}")
             self.good &= ~bad
 
-    def take(self, column: NmfColumn, cells: Any, faults: list[str] | None) -> None:
+    def append_to(self, column: NmfColumn, cells: Any, faults: list[str] | None) -> None:
         """Check all fields, and append the wanted cells of the good records to their column."""
         self.refuse((self.geocodes == None) | (self.geocodes == ""), lambda i: "the geocode is missing")  # noqa: E711
         self.refuse(
