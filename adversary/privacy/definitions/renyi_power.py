@@ -7,6 +7,8 @@ both ends have relative accuracy.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from math import factorial
 
 import numpy as np
@@ -24,8 +26,20 @@ _LIMIT_GAP = 1e-15
 
 _ZOOM = np.linspace(-1.0, 1.0, 17)
 
-# Number of points evaluated per call for few levels; beyond it arithmetic costs more than the calls it saves.
-_AT_ONCE = 160
+# Rounds of choosing an order and solving for the power at its bound, and steps of a solution in the first round, in
+# those between and in the last.
+_ROUNDS, _STEPS = 9, (10, 4, 20)
+
+# Steps of the solution for one order.
+_ONE_ORDER = 48
+
+# Places in a bracket, as shares of its width: near both ends of a wide one, near the upper end alone of one whose upper
+# end is close.
+_CLOSER = 4.0 ** -np.arange(1.0, 33.0)
+_WIDE, _NARROW = np.concatenate([_CLOSER[::-1], 1.0 - _CLOSER[:14]]), 1.0 - _CLOSER[:14]
+
+# Distances above a solution at which it is tried as an upper bound, in units of the solution or 1.
+_NUDGES = 2.0**-50 * 4.0 ** np.arange(8.0)
 
 # Range of rho, which is clipped to it. Below, power - level is less than 1e-15; above, every level that is positive
 # in double precision has power 1.
@@ -34,9 +48,10 @@ _LEAST_RHO, _MOST_RHO = 1e-30, 1e300
 
 def log_odds_of_one_order(log_level: Floats, log_rest: Floats, gap: Floats, gamma: Floats) -> Floats:
     """Log odds of the largest power under D_alpha <= gamma in both directions, with alpha = 1 + gap; (level,)."""
-    level, rest = log_level[:, None], log_rest[:, None]
-    low = level - rest
-    return _largest_within(low, np.full_like(low, FARTHEST), level, rest, gap, gamma, steps=64)[:, 0]
+    share = partial(share_used, log_level=log_level[:, None], log_rest=log_rest[:, None], gap=gap, gamma=gamma)
+    low = (log_level - log_rest)[:, None]
+    low, high, _ = _crossing(share, low, np.full_like(low, FARTHEST), _WIDE, _ONE_ORDER)
+    return _rounded_up(share, low, high)[:, 0]
 
 
 def log_odds_of_every_order(log_level: Floats, log_rest: Floats, rho: float) -> Floats:
@@ -44,24 +59,25 @@ def log_odds_of_every_order(log_level: Floats, log_rest: Floats, rho: float) -> 
 
     Every order gives a valid bound, the limit alpha -> 1 included, so numerical errors overstate the risk. Each round
     takes the order whose bound is tightest at the current power and solves for the power at its bound (Newton's method
-    on an envelope), then refines the grid about that order. The final spacing of orders is 1e-4, the error 1e-9 of
-    power - level.
+    on an envelope), then refines the grid about that order. The error is 1e-9 of power - level.
     """
     level, rest, rho = log_level[:, None], log_rest[:, None], min(max(rho, _LEAST_RHO), _MOST_RHO)
     top = 4.0 + 4.0 * np.sqrt((1.0 - level - rest) / rho)
     widest = np.log(top / _FIRST_GAP) / 32.0
     every = np.concatenate([np.full_like(top, _LIMIT_GAP), _FIRST_GAP * np.exp(widest * np.arange(33.0))], axis=-1)
-    least, log_odds = _gaussian(level, rest, rho), np.full_like(level, FARTHEST)
+    least, high = _gaussian(level, rest, rho), np.full_like(level, FARTHEST)
     at, best, width = least, every[:, :1], np.zeros_like(widest)
-    for steps in (24, *[14] * 9, 56):
+    first, between, last = _STEPS
+    for places, steps in ((_WIDE, first), *[(_NARROW, between)] * (_ROUNDS - 2), (_NARROW, last)):
         gaps = np.concatenate([np.clip(best * np.exp(width * _ZOOM), _LIMIT_GAP, 1e4 * top), every], axis=-1)
         most = np.argmax(share_used(at, level, rest, gaps, rho * (1.0 + gaps)), -1)[:, None]
         best = np.take_along_axis(gaps, most, -1)
-        at = log_odds = _largest_within(least, log_odds, level, rest, best, rho * (1.0 + best), steps=steps)
-        # Narrow the grid about an interior maximum; widen it if the maximum is at an edge.
-        closer = np.where((most > 0) & (most < _ZOOM.size - 1), 0.25, 2.0)
+        share = partial(share_used, log_level=level, log_rest=rest, gap=best, gamma=rho * (1.0 + best))
+        low, high, at = _crossing(share, least, high, places, steps)
+        # Narrow the grid about an interior maximum to its two cells; widen it if the maximum is at an edge.
+        closer = np.where((most > 0) & (most < _ZOOM.size - 1), 0.125, 2.0)
         width = np.where((most < _ZOOM.size) & (width > 0.0), np.minimum(closer * width, 32.0 * widest), widest)
-    return np.asarray(log_odds[:, 0], dtype=np.float64)
+    return np.asarray(_rounded_up(share, low, high)[:, 0], dtype=np.float64)
 
 
 def share_used(log_odds: Floats, log_level: Floats, log_rest: Floats, gap: Floats, gamma: Floats) -> Floats:
@@ -70,16 +86,21 @@ def share_used(log_odds: Floats, log_level: Floats, log_rest: Floats, gap: Float
     D_alpha <= gamma is equivalent to sum q (r^alpha - 1) <= e^((alpha - 1) gamma) - 1, with r the likelihood ratio.
     Both sides are divided by alpha (alpha - 1), which gives them limits at alpha = 1, and by e^((alpha - 1) gamma),
     which prevents overflow.
+
+    Only the larger divergence is computed: that from the level where power + level <= 1, else that from the power. With
+    phi(u) = u^alpha - u^(1 - alpha), the first exceeds the second by a phi(r / a) - (1 - r) phi((1 - a) / (1 - r)),
+    and y phi(1 + d / y) decreases in y since phi is convex above 1, where it is 0.
     """
     log_power, log_miss = log_expit(log_odds), log_expit(-log_odds)
     with np.errstate(over="ignore"):
         scale = gap * gamma
-    up, down = log_level - log_power, log_rest - log_miss
-    ratios = np.stack([up, down, -up, -down])
-    weights = np.stack(np.broadcast_arrays(log_power, log_miss, log_level, log_rest))
-    terms = _excess(ratios, weights, gap, scale)
+    below = log_odds <= log_rest - log_level
+    up, down = log_power - log_level, log_miss - log_rest
+    ratios = np.stack(np.broadcast_arrays(np.where(below, up, -up), np.where(below, down, -down)))
+    weights = np.where(below, log_level, log_power), np.where(below, log_rest, log_miss)
+    terms = _excess(ratios, np.stack(np.broadcast_arrays(*weights)), gap, scale)
     with np.errstate(over="ignore"):
-        share = np.maximum(terms[0] + terms[1], terms[2] + terms[3]) / (-np.expm1(-scale) / (gap * (1.0 + gap)))
+        share = (terms[0] + terms[1]) / (-np.expm1(-scale) / (gap * (1.0 + gap)))
     return np.asarray(share, dtype=np.float64)
 
 
@@ -111,30 +132,50 @@ def _series(t: Floats, power: Floats) -> Floats:
     return total
 
 
-def _largest_within(
-    low: Floats, high: Floats, log_level: Floats, log_rest: Floats, gap: Floats, gamma: Floats, *, steps: int
-) -> Floats:
-    """Log odds of the largest power that satisfies the Renyi bound of one order, by bisection, rounded up.
+def _crossing(
+    share: Callable[[Floats], Floats], low: Floats, high: Floats, places: Floats, steps: int
+) -> tuple[Floats, Floats, Floats]:
+    """Bracket (low, high) of the largest log odds with a share of at most 1, and the last of them that was tried.
 
-    For few levels several halvings are done per call, by evaluating all points they can reach.
+    Places in the bracket first, then the Illinois rule on the log of the share: a secant through both ends, with half
+    the value of an end that was not replaced twice running.
 
     Parameters
     ----------
-    low, high : log odds of powers, (level, 1); `low` satisfies the bound
-    log_level, log_rest : logarithms of the level and of 1 - level
-    gap : order minus 1
-    gamma : bound on the divergence of this order, in both directions
-    steps : number of halvings
+    share : increasing function of log odds, (level, place)
+    low, high : log odds, (level, 1); the share is at most 1 at `low`
+    places : shares of the bracket's width, increasing, strictly between 0 and 1
+    steps : of the Illinois rule
     """
-    halvings = max(1, min(5, int(np.log2(max(1, _AT_ONCE // low.size)))))
-    while steps > 0:
-        halvings, steps = min(halvings, steps), steps - halvings
-        places = low + (high - low) * np.arange(1, 2**halvings) / 2.0**halvings
-        within = share_used(places, log_level, log_rest, gap, gamma) <= 1.0
-        first = np.argmin(np.concatenate([within, np.zeros_like(low, dtype=bool)], axis=-1), -1)[:, None]
-        ends = np.concatenate([low, places, high], axis=-1)
-        low, high = np.take_along_axis(ends, first, -1), np.take_along_axis(ends, first + 1, -1)
-    return high
+
+    def excess(log_odds: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            return np.log(share(log_odds))
+
+    ends = np.concatenate([low, low + (high - low) * places, high], axis=-1)
+    edge = np.full_like(low, np.inf)
+    values = np.concatenate([-edge, excess(ends[:, 1:-1]), edge], axis=-1)
+    first = np.argmax(values > 0.0, -1)[:, None]
+    low, high = (np.take_along_axis(ends, first - k, -1) for k in (1, 0))
+    below, above = (np.take_along_axis(values, first - k, -1) for k in (1, 0))
+    at, under, over = high, np.zeros_like(low, dtype=bool), np.zeros_like(low, dtype=bool)
+    for _ in range(steps):
+        with np.errstate(invalid="ignore"):
+            part = below / (below - above)
+        at = low + (high - low) * np.where((part > 0.0) & (part < 1.0), part, 0.5)
+        value = excess(at)
+        within = value <= 0.0
+        below = np.where(within, value, np.where(over, 0.5 * below, below))
+        above = np.where(within, np.where(under, 0.5 * above, above), value)
+        low, high, under, over = np.where(within, at, low), np.where(within, high, at), within, ~within
+    return low, high, at
+
+
+def _rounded_up(share: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:
+    """Log odds just above the lower end of a bracket, or its upper end, at which the share exceeds 1."""
+    places = np.minimum(low + np.maximum(1.0, np.abs(low)) * _NUDGES, high)
+    over = np.concatenate([share(places) > 1.0, np.ones_like(low, dtype=bool)], axis=-1)
+    return np.take_along_axis(np.concatenate([places, high], axis=-1), np.argmax(over, -1)[:, None], -1)
 
 
 def _gaussian(log_level: Floats, log_rest: Floats, rho: float) -> Floats:
