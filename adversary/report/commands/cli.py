@@ -172,12 +172,13 @@ def _defer_libraries(name: str) -> None:
     """Leave out libraries that others import in passing, and import xarray when it is first used, or never.
 
     xarray imports Dask, if it can, to ask of each array whether it is one of Dask's (`import_distributed` undoes this);
-    pandas imports pyarrow for columns of words, which files alone have; scipy imports numpy.f2py with all of numpy.
+    pandas imports pyarrow for columns of words, which files alone have; scipy imports numpy.f2py and numpy.testing with
+    all of numpy.
     """
     sys.modules.setdefault("dask", None)  # type: ignore[arg-type]
     if name in WITHOUT_FRAMES:
         sys.modules.setdefault("pyarrow", None)  # type: ignore[arg-type]
-    for library in ("xarray", "numpy.f2py") if name else ():
+    for library in ("xarray", "numpy.f2py", "numpy.testing") if name else ():
         spec = None if library in sys.modules else find_spec(library)
         if spec is not None:
             sys.modules[library] = module = module_from_spec(spec)
