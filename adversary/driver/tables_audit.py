@@ -172,6 +172,11 @@ def _adversary_of(who: TableAdversary | Adversary, world: Joined) -> TableAdvers
         raise TypeError(f"adversary must be a TableAdversary, such as TableAdversary(prior=0.1), got {who!r}")
     if who.hypotheses != (0, 1):
         raise ValueError(f"adversary: hypotheses must be (0, 1), a person in the cell or not, got {who.hypotheses}")
+    if who.known != 0:
+        raise ValueError(
+            f"adversary: known must be left out beside a file, which says how many others are in each cell, got "
+            f"{who.known}: use TableAdversary(prior={who.prior}), or a belief about a table's totals"
+        )
     if chain_of(world.queries) is not None:
         return who
     if who.beliefs or who.sampling_rate < 1.0:

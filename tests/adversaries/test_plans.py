@@ -177,7 +177,7 @@ def test_what_is_no_number_is_no_release(value: object) -> None:
         PLAN.observe({"block": value, "tract": 5}, {"block": 1})
 
 
-Described = Enum("Described", ["GEOMETRIC", "DISCRETE_GAUSSIAN", "EXPONENTIAL", "LAPLACE", "GAUSSIAN"])
+Described = Enum("Described", ["GEOMETRIC", "DISCRETE_GAUSSIAN", "EXPONENTIAL", "LAPLACE", "GAUSSIAN", "SUM"])
 """As Tumult names its mechanisms."""
 
 
@@ -205,7 +205,7 @@ def test_noise_that_other_libraries_describe_becomes_a_level(row: dict[str, Any]
 
 
 SUMMARY = [
-    {"column": "hours", "aggregate": "Sum", "distribution": "Integer Laplace", "scale": 2.0, "threshold": None},
+    {"column": "hours", "aggregate": "Count", "distribution": "Integer Laplace", "scale": 2.0, "threshold": None},
     {"column": "len", "aggregate": "Length", "distribution": "Integer Laplace", "scale": 0.0, "threshold": None},
     {"column": "A", "aggregate": "Len", "distribution": None, "scale": None, "threshold": None},
     {"column": "len", "aggregate": "Len", "distribution": "Integer Laplace", "scale": 8.0, "threshold": 130},
@@ -245,6 +245,8 @@ def test_a_threshold_of_real_numbers_leaves_out_those_below() -> None:
         ([{"noise_kind": "GAUSSIAN", "noise_std": 0.0}], "row 1: noise_std must be positive"),
         (["distribution", "scale"], "row 1: must be a dictionary such as .* got 'distribution'"),
         ([{"distribution": None, "scale": 2.0}], "row 1: distribution must be one of"),
+        ([SUMMARY[0] | {"aggregate": "Sum"}], r"row 1: must be a count, .* got aggregate 'Sum'.*contribution=40000"),
+        ([{"aggregation": Described.SUM, "noise_kind": "GAUSSIAN", "std_noise": 1.0}], "row 1: must be a count, .*'SUM'"),
     ],
 )
 def test_noise_that_is_no_level_is_refused(rows: list[dict[str, Any]], words: str) -> None:

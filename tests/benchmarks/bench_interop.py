@@ -35,7 +35,10 @@ def test_a_loss_of_ours_is_bounded_by_theirs_and_read_back() -> None:
 
 @pytest.mark.parametrize("budget", [{"epsilon": 1.0}, {"rho": 0.1}])
 def test_levels_are_those_that_opendp_summarizes(budget: dict[str, float]) -> None:
-    """Of a count and a sum of floats: whole-number and continuous noise, in OpenDP's own words."""
+    """Of a count and a sum of floats: whole-number and continuous noise, in OpenDP's own words.
+
+    The sum is of numbers from 0 to 1, of which one person adds 1 at most, as of a count.
+    """
     import polars as pl
 
     dp.enable_features("contrib")
@@ -49,7 +52,10 @@ def test_levels_are_those_that_opendp_summarizes(budget: dict[str, float]) -> No
     )
     income = pl.col("income").fill_nan(0.0).fill_null(0.0).dp.sum((0.0, 1.0))
     rows = context.query().select(dp.len(signed=True), income).summarize().to_dicts()
-    whole, continuous = adv.levels_of_noise(rows)
+    assert [row["aggregate"] for row in rows] == ["Frame Length", "Sum"]
+    with pytest.raises(ValueError, match="row 2: must be a count"):
+        adv.levels_of_noise(rows)
+    whole, continuous = adv.levels_of_noise([row | {"aggregate": "Count"} for row in rows])
     assert [whole.name, continuous.name] == ["len", "income"]
     spent = [level.mechanism.privacy_loss(1) for level in (whole, continuous)]
     if "epsilon" in budget:

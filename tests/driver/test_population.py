@@ -50,6 +50,9 @@ def test_long_wide_and_microdata_of_the_same_people_are_one_population() -> None
     wide = indexed.unstack("sex", fill_value=0).reset_index()
     spread = population(wide, published(("district", "region", "age", "sex")))
     assert {(d, r, s, a): n for (d, r, a, s), n in by_label(spread).items()} == by_label(people)
+    two_lines = indexed.unstack(["sex", "age"], fill_value=0)
+    for frame in (two_lines, two_lines.reset_index(), pd.concat({"n": two_lines}, axis=1)):
+        assert by_label(population(frame)) == by_label(people)
 
 
 def test_columns_that_no_table_names_are_summed_over_and_named() -> None:
@@ -206,6 +209,14 @@ def test_names_that_differ_in_case_blanks_or_form_are_one_after_a_caution() -> N
     people = population(table("town,sex,n\nNorth,m,3\nnorth ,f,4\nSa\u0303o,m,1\nS\u00e3o,f,2\n"))
     assert people.counts.tolist() == [[3, 4], [1, 2]]
     assert any(line.startswith("Caution: names of town that differ") for line in people.understood)
+
+
+def test_whoever_may_be_there_at_several_periods_is_taken_to_be_there_at_one_after_a_caution() -> None:
+    months = table("month,sex,n\n2024-01,m,3\n2024-01,f,4\n2024-02,m,3\n2024-02,f,5\n")
+    by_month, summed = (population(months, published(by)) for by in (("month", "sex"), ("sex",)))
+    assert any("at one month only" in line for line in by_month.understood)
+    assert len(by_month.understood) <= 6
+    assert not any("month only" in line for line in summed.understood)
 
 
 def test_margins_shares_and_second_names_are_left_out_and_named() -> None:

@@ -113,6 +113,12 @@ def test_what_nothing_bounds_is_null_in_json_and_unlimited_on_screen() -> None:
     assert "at most unlimited" not in text
 
 
+def test_the_epsilon_on_the_card_is_that_of_the_delta_asked_for() -> None:
+    shown = [printed("--rho", "1", *more) for more in ((), ("--delta", "0.001"))]
+    assert ["epsilon at delta = 1e-10:" in text for text in shown] == [True, False]
+    assert "epsilon at delta = 0.001: at most 5.42" in shown[1]
+
+
 def test_bounds_are_certain_where_they_can_be() -> None:
     assert "For certain, no adversary's probability moves by more than" in printed("--epsilon", "1")
     assert "Except with probability 5%, a prior of" in printed("--rho", "1")

@@ -16,6 +16,7 @@ Read from the sources of OpenDP 0.16, Tumult Analytics 0.21 and PipelineDP (`ana
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -46,6 +47,13 @@ FORMATS: dict[tuple[str, str], dict[str, Made]] = {
     ("noise_kind", "std_noise"): _OF_PIPELINE_DP,
 }
 
+# Keys under which a library names what a row adds its noise to (OpenDP, PipelineDP).
+STATISTIC = ("aggregate", "aggregation")
+
+# Statistics that one person changes by more or less than 1. Their noise, read as that of a count, would make the risk of
+# somebody with an income of 40,000 that of somebody with an income of 1.
+_NO_COUNT = re.compile(r"(?<![a-z])(sum|mean|average|variance|std|median|quantile|percentile|min|max)(?![a-z])")
+
 
 def levels_of_noise(
     rows: Any, names: Sequence[str] | None = None, siblings: Sequence[int] | None = None
@@ -69,8 +77,8 @@ def levels_of_noise(
 
     Raises
     ------
-    ValueError : no rows, a wrong number of names or siblings, a row of unknown format, or noise that is not additive
-        (such as an exponential mechanism); the message names the row
+    ValueError : no rows, a wrong number of names or siblings, a row of unknown format, noise that is not additive
+        (such as an exponential mechanism), or a row that is no count (a sum); the message names the row
 
     >>> summary = [{"column": "len", "aggregate": "Frame Length", "distribution": "Integer Laplace", "scale": 2.0}]
     >>> level, = levels_of_noise(summary)
@@ -106,6 +114,7 @@ def _row(where: str, row: Any) -> dict[str, Any]:
 
 def _noise(where: str, row: Mapping[str, Any]) -> Mechanism:
     """The mechanism of a row."""
+    _check_count(where, row)
     if "distribution" in row and (
         row.get("scale", 1.0) == 0.0 or (row["distribution"], row.get("scale")) == (None,) * 2
     ):
@@ -115,6 +124,18 @@ def _noise(where: str, row: Mapping[str, Any]) -> Mechanism:
         return mechanism
     lowest = math.ceil(threshold) if mechanism.is_continuous else math.floor(threshold) + 1
     return selected(mechanism, lowest)
+
+
+def _check_count(where: str, row: Mapping[str, Any]) -> None:
+    """ValueError for a row about a sum, a mean or a quantile, whose change by one person is not in the row."""
+    stated = next((row[key] for key in STATISTIC if row.get(key) is not None), "")
+    statistic = str(getattr(stated, "name", stated))
+    if _NO_COUNT.search(statistic.casefold()):
+        raise ValueError(
+            f"{where}: must be a count, which one person changes by 1, got aggregate {statistic!r}: where 0s and 1s are "
+            "summed, write its aggregate as 'Count'; else make its Level yourself, with the most that one person adds: "
+            "PrivacyUnit(contribution=40000) in the Plan and Adversary(hypotheses=(0, 40000))"
+        )
 
 
 def _added_noise(where: str, row: Mapping[str, Any]) -> Mechanism:

@@ -114,6 +114,12 @@ def assign_roles(columns: Mapping[str, FileColumn], declared: Declared, where: W
             roles.left_out |= dict.fromkeys(spare, "numbers, and not among the counts")
         roles.counts = list(declared.counts)
     elif declared.people:
+        if called := [name for name in candidates if is_named(name, COUNTS)]:
+            raise ValueError(
+                f"column {called[0]!r} is called a count, so that a row may be a cell and not a person: leave out "
+                f"--people; or leave the column out, {option('leave_out', called[0])}; or name it as a feature, "
+                f"{option('features', called[0])}"
+            )
         roles.keys += candidates
     else:
         roles.counts = _counts_among(columns, candidates, declared, where, roles)
@@ -237,6 +243,11 @@ def _counts_among(
             raise ValueError(
                 f"column {named[0]!r} is called a count, and {join_words(others)} may hold counts too: name the "
                 f"columns of counts, {option('counts', named[0])}"
+            )
+        if len(named) > 1:
+            raise ValueError(
+                f"columns {join_words([repr(one) for one in named])} are all called counts, and people may be in "
+                f"several of them: name the one of the people who are published, {option('counts', named[0])}"
             )
         if not named:
             _refuse_single_rows(columns, counts, declared, roles)

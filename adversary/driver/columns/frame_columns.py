@@ -43,7 +43,7 @@ def columns_of(frame: pd.DataFrame | pd.Series[Any]) -> dict[str, FileColumn]:
     if any(name is not None for name in table.index.names):
         table = table.reset_index()
     if table.columns.nlevels > 1:
-        table = table.set_axis([" ".join(str(part) for part in name if str(part)) for name in table.columns], axis=1)
+        table = _of_one_line(table)
     table = table.reset_index(drop=True)
     if table.empty:
         raise ValueError("the table is empty: it must have a line of names and a row at least")
@@ -52,6 +52,25 @@ def columns_of(frame: pd.DataFrame | pd.Series[Any]) -> dict[str, FileColumn]:
     if again is not None:
         raise ValueError(f"column {again!r} occurs twice: rename one of them")
     return {name: FileColumn(table.iloc[:, i]) for i, name in enumerate(names)}
+
+
+def _of_one_line(table: pd.DataFrame) -> pd.DataFrame:
+    """A table whose columns have several names each, of which the levels that are named become columns of names.
+
+    Without names of the levels, "F" above "0-17" is one category, "F 0-17": a table by age would then be one by both.
+    """
+    joined = [" ".join(str(part) for part in name if str(part)) for name in table.columns]
+    keys = [name for name in table.columns if not any(str(part) for part in name[1:])]
+    cells = table.set_axis(joined, axis=1).set_index([str(name[0]) for name in keys]) if keys else table
+    cells = cells.set_axis(table.columns.drop(keys), axis=1)
+    unnamed = [i for i, name in enumerate(cells.columns.names) if name is None]
+    of_counts = {name[i] for name in cells.columns for i in unnamed}
+    if not keys or len(unnamed) > 1 or len(of_counts) > 1 or len(unnamed) == cells.columns.nlevels:
+        return table.set_axis(joined, axis=1)
+    levels = [i for i in range(cells.columns.nlevels) if i not in unnamed]
+    cells.columns = cells.columns.droplevel(unnamed)
+    long = cells.stack(list(range(len(levels))), future_stack=True)
+    return long.rename(str(of_counts.pop()) if of_counts else "count").reset_index()
 
 
 def match(name: str, names: Iterable[str]) -> str | None:

@@ -12,7 +12,7 @@ import numpy as np
 from adversary._core import Integers, join_words, refuse_rounded
 from adversary.adversaries.tables import Axis, Population, PublishedTable
 from adversary.driver.columns.cell_counts import MOST_CELLS, CellCounts
-from adversary.driver.columns.column_names import WHOLE, bare, option
+from adversary.driver.columns.column_names import PERIODS, WHOLE, bare, option
 from adversary.driver.columns.column_roles import Declared, assign_roles
 from adversary.driver.columns.count_checks import check_roles
 from adversary.driver.columns.file_column import FileColumn, KeyColumn, joint_codes
@@ -302,6 +302,12 @@ class _Layout:
         for name, one in changed.items():
             example = next(word for word in one.words if word not in self.cells.keys[name].words)
             made.append(f"Names of {name} that repeat in places above have theirs before them: {example!r}.")
+        for name in self.used:
+            if bare(name) in PERIODS and cells.keys[name].size > 1:
+                made.append(
+                    f"Caution: one person is taken to be in the file at one {name} only; who is there at several is in "
+                    "as many counts of each table, and the losses of all of them add."
+                )
         return made
 
     @staticmethod

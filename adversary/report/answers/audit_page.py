@@ -102,7 +102,7 @@ def _card(one: Scenario, part: xr.DataTree) -> Card:
     numbers = [
         (f"Before the release{whose}", before),
         ("After it, on average", after),
-        ("In 9 of 10 releases", audit_words.nine_in_ten(of_one, HEADLINE)),
+        ("In 9 of 10 releases", audit_words.nine_in_ten(of_one, HEADLINE, limit)),
         (f"At most, by {audit_words.bound_name(bound)}", percentage(limit, True)),
     ]
     if "posterior_all_periods" in bound:

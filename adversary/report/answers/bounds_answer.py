@@ -177,7 +177,11 @@ LEAD = (
 
 @guarded_document
 def document(
-    guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.DataTree, unit: PrivacyUnit | None = None
+    guarantee: Guarantee,
+    parameters: Mapping[str, float],
+    tree: xr.DataTree,
+    unit: PrivacyUnit | None = None,
+    delta: float | None = None,
 ) -> Document:
     """Report on the bounds of one guarantee: words, tables and figures from the result of `solve`.
 
@@ -187,6 +191,7 @@ def document(
     parameters : its parameters by name, for the title
     tree : result of `solve`
     unit : whom it protects, for the wording and the section on several periods; default: one person
+    delta : one of the result's, whose epsilon is on the card; the smallest unless given
     """
     name, failure = title(guarantee, parameters), float(tree.attrs["pbdp_delta"])
     rho, mu = (float(guarantee.parameters.get(one, 0.0)) for one in ("rho", "mu"))
@@ -197,7 +202,8 @@ def document(
     powers = tabulate(tests, alarms, name="tests")
     tight = f"epsilon{' (tight)' * ('simple_epsilon' in epsilon)}"
     ladders = epsilon_table(epsilon, {"epsilon": tight, "simple_epsilon": "epsilon (simple)"})
-    power, at_delta = powers.rows[len(powers.rows) // 2], ladders.rows[-1]
+    power = powers.rows[len(powers.rows) // 2]
+    at_delta = next((row for row in ladders.rows if row[0] == delta), ladders.rows[-1])
     return Document(
         tree,
         card=card(tree, certain(guarantee, failure), (power[0], power[1]), (at_delta[0], at_delta[1])),

@@ -260,7 +260,8 @@ def _where(tree: xr.DataTree) -> str:
     called = [", ".join(map(str, one)) for one in zip(*columns, strict=True)]
     if len(called) == 1:
         return f"in {called[0]}"
-    kinds = {"occupied ": counts > 0, "empty ": counts == 0}
+    hidden = people["most"].values > counts
+    kinds = {"occupied ": (counts > 0) | hidden, "empty ": (counts == 0) & ~hidden, "suppressed ": hidden}
     kind = next((kind for kind, part in kinds.items() if np.array_equal(most, part) and not part.all()), None)
     where = those_tied(called, risk.size, "cells") if kind is None else f"all {len(called):,} {kind}cells"
     if tied(risk[most]).all():

@@ -71,7 +71,8 @@ def bounds_command(
     tree = bounds_answer.solve(
         guarantee, parameters, prior, level, deltas, chance if failure is None else failure, unit, name, baseline or ()
     )
-    return Answer(tree, partial(bounds_answer.document, guarantee, parameters, unit=unit))
+    shown = delta if epsilon is None else None  # beside --epsilon it is a part of the guarantee
+    return Answer(tree, partial(bounds_answer.document, guarantee, parameters, unit=unit, delta=shown))
 
 
 @options.answering("profile")

@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import DIGITS, format_bound, format_interval, format_number, give_or_take, join_words, percentage
+from adversary._core import (
+    DIGITS,
+    format_bound,
+    format_interval,
+    format_number,
+    give_or_take,
+    join_words,
+    outward_percent,
+    percentage,
+)
 from adversary.adversaries.plans import Plan
 from adversary.budget import RiskProfile, largest_tolerated_factor, own_verdict
 from adversary.driver import UNRELIABLE as UNRELIABLE
@@ -139,10 +148,15 @@ def may_fail(failure: float) -> str:
     return f" The bound holds in all but {percentage(failure, True)} of releases." if failure else ""
 
 
-def nine_in_ten(risk: xr.Dataset, digits: int = DIGITS) -> str:
-    """Central 90% interval of an adversary's posterior over releases, the ends rounded outward as in the table."""
+def nine_in_ten(risk: xr.Dataset, digits: int = DIGITS, most: float = 1.0) -> str:
+    """Central 90% interval of an adversary's posterior over releases, the ends rounded outward as in the table.
+
+    Fewer `digits` than those of the table are too few where the upper end would be written beyond `most`, a bound on it.
+    """
     low, high = (float(risk["posterior_quantile"][i]) for i in (0, -1))
-    return format_interval(low, high, percent=True, digits=digits)
+    limit = np.inf if high > most else float(outward_percent(most, True))
+    enough = (n for n in range(digits, DIGITS) if float(outward_percent(high, True, n)) <= limit)
+    return format_interval(low, high, percent=True, digits=next(enough, DIGITS))
 
 
 def budget_words(
