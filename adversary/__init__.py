@@ -25,6 +25,18 @@ MOVED = {
 """Former public names, and their present ones."""
 
 
+USUAL = {
+    "zcdp": "ZeroConcentratedDP",
+    "cdp": "ZeroConcentratedDP",
+    "rdp": "RenyiDP",
+    "gdp": "GaussianDP",
+    "dp": "PureDP",
+    "puredp": "PureDP",
+    "approxdp": "ApproximateDP",
+}
+"""Abbreviations of guarantees, in small letters, and the public names."""
+
+
 def __getattr__(name: str) -> object:
     if name in MOVED:
         raise AttributeError(f"adversary.{name} is called adversary.{MOVED[name]} now")
@@ -35,4 +47,6 @@ def __getattr__(name: str) -> object:
             raise
         from adversary._core import closest_name
 
-        raise AttributeError(f"adversary has no {name}{closest_name(name, __all__)}", name=name) from None
+        usual = USUAL.get(name.casefold())
+        near = f"; did you mean {usual!r}?" if usual else closest_name(name, __all__)
+        raise AttributeError(f"adversary has no {name}{near}", name=name) from None

@@ -1,6 +1,7 @@
 from .argument_checks import DEFAULT_FAILURE as DEFAULT_FAILURE
 from .argument_checks import check_bounds as check_bounds
 from .argument_checks import check_budget as check_budget
+from .argument_checks import check_mapping as check_mapping
 from .argument_checks import check_non_negative as check_non_negative
 from .argument_checks import check_number as check_number
 from .argument_checks import check_positive as check_positive

@@ -268,6 +268,23 @@ def instance_hint(given: Any) -> str:
     return f": {given.__name__} is the class, write {given.__name__}(...)" if isinstance(given, type) else ""
 
 
+def check_mapping(name: str, given: Any, example: str) -> None:
+    """TypeError unless an argument is a mapping, or a table of columns by name.
+
+    Parameters
+    ----------
+    name : of the argument, for messages
+    given : its value
+    example : of one, such as "{'block': 2}"
+
+    >>> check_mapping("noisy", 3, "{'block': 2}")
+    Traceback (most recent call last):
+    TypeError: noisy must be a mapping such as {'block': 2}, got 3
+    """
+    if not hasattr(given, "items"):
+        raise TypeError(f"{name} must be a mapping such as {example}, got {given!r}")
+
+
 def quoted(words: Iterable[str]) -> str:
     """Choices in quotation marks, separated by commas, for an error message.
 

@@ -17,7 +17,16 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from adversary._core import DEFAULT_FAILURE, Floats, as_array, check_number, check_positive, check_whole, over_labels
+from adversary._core import (
+    DEFAULT_FAILURE,
+    Floats,
+    as_array,
+    check_mapping,
+    check_number,
+    check_positive,
+    check_whole,
+    over_labels,
+)
 from adversary.adversaries.plans import Level, Plan
 from adversary.adversaries.tables import Population, PublishedTable
 from adversary.budget.forms import NOISES
@@ -317,6 +326,7 @@ def split_rho(
     >>> split["rho"].values.tolist(), bool(split["loss"] <= split["allowed"])
     ([0.009971, 0.004985], True)
     """
+    check_mapping("tables", tables, "{'district: age': ['district', 'age']}")
     if not tables:
         raise ValueError("tables must be at least one, got none")
     # A placeholder: only the columns of the tables are used.

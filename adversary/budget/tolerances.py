@@ -117,7 +117,8 @@ class RatioOrAbsolute(Tolerance):
         if not ratio >= 1.0:
             raise ValueError(f"ratio must be at least 1, got {ratio:g}: less than no information cannot be released")
         if not 0.0 <= absolute <= 1.0:
-            raise ValueError(f"absolute must be a probability in [0, 1], got {absolute:g}")
+            percent = f" ({absolute:g}% is {absolute / 100.0:g})" if 2.0 < absolute <= 100.0 else ""
+            raise ValueError(f"absolute must be a probability in [0, 1]{percent}, got {absolute:g}")
         object.__setattr__(self, "ratio", ratio)
         object.__setattr__(self, "absolute", absolute)
 

@@ -336,6 +336,11 @@ def _attributes(
     named = {str(name or "truth"): dict(one) for name, one in truths.items()}
     believers = [one for one in readers if not is_model(one)]
     warned = [line for plan in plans.values() for line in cautions(plan, believers, truths.values())]
+    if sure := [one.prior for one in believers if one.prior_log_odds in (-np.inf, np.inf)]:
+        warned.append(
+            f"No release moves a prior of {sure[0]:.0%}: these averages say nothing of what the release reveals. Ask "
+            "about a prior between 0 and 1."
+        )
     warned += filter(None, [STATISTICS[plan.published].caution for plan in plans.values()])
     shifts = (str(work.records if is_model(one) else one.shift) for one in readers)
     models = work.engine != "exact" or any(is_model(one) for one in readers)

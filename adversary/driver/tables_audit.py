@@ -36,7 +36,7 @@ from adversary.adversaries.tables import (
     sums_have_laws,
 )
 from adversary.driver.case import Bounds, exceeds, guarantee_within, own_loss, promise_kept
-from adversary.driver.columns import population, resolve_tables
+from adversary.driver.columns import population_of_data, resolve_tables
 from adversary.privacy import Guarantee, PrivacyUnit
 from adversary.privacy.losses import check_guarantee
 from adversary.privacy.mechanisms import PerturbationTable
@@ -129,6 +129,8 @@ def audit_tables(
     ('out', 'nested')
     """
     published = [tables] if isinstance(tables, PublishedTable) else [*tables]
+    if not published:
+        raise ValueError("tables must be at least one, got none")
     for table in published:
         if not isinstance(table, PublishedTable):
             raise TypeError(f"tables must be PublishedTable, got {table!r}")
@@ -142,7 +144,7 @@ def audit_tables(
             f"privacy_unit: periods must be 1 beside tables, got {privacy_unit.periods}: say how often a table is "
             f"published of the same people by its own releases, releases={privacy_unit.periods}"
         )
-    people = data if isinstance(data, Population) else population(data, published)
+    people = data if isinstance(data, Population) else population_of_data(data, published)
     failure = float(check_probability("failure", failure))
     if guarantee is not None:
         check_guarantee("guarantee", guarantee)
@@ -173,10 +175,7 @@ def _adversary_of(who: TableAdversary | Adversary, world: Joined) -> TableAdvers
     if who.hypotheses != (0, 1):
         raise ValueError(f"adversary: hypotheses must be (0, 1), a person in the cell or not, got {who.hypotheses}")
     if who.known != 0:
-        raise ValueError(
-            f"adversary: known must be left out beside a file, which says how many others are in each cell, got "
-            f"{who.known}: use TableAdversary(prior={who.prior}), or a belief about a table's totals"
-        )
+        raise ValueError(f"adversary: known must be left out: the file says it of each cell, got {who.known}")
     if chain_of(world.queries) is not None:
         return who
     if who.beliefs or who.sampling_rate < 1.0:

@@ -19,6 +19,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from adversary._core import check_mapping
+
 from .marginals import Marginal, MarginalPiece, log_masses
 from .state_grid import LARGEST_GRID, Grid, Slot, distinct_rows, log_totals
 
@@ -83,6 +85,7 @@ def enumerate_posterior(
     >>> round(enumerate_posterior(model, {"noisy": 1.5}).posterior.item(), 6)
     0.562177
     """
+    check_mapping("observed", observed, "{'noisy': 3}")
     posterior: xr.Dataset = compile_enumerator(model, tuple(observed), target, support)(observed)
     return posterior
 
@@ -119,6 +122,8 @@ def compile_enumerator(
     """
     from adversary.models.enumeration import graphs, supports
 
+    if not hasattr(model, "basic_RVs"):
+        raise TypeError(f"model must be a pymc.Model, such as models.hierarchical_counts makes, got {model!r}")
     support, names = dict(support or {}), [target] if isinstance(target, str) else list(target)
     conditioned = graphs.condition(model, tuple(observed))
     _check_names(names, conditioned, support)

@@ -16,7 +16,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import Sampling, Seed, blocks
+from adversary._core import Sampling, Seed, blocks, check_mapping
 from adversary.models.enumeration import LARGEST_EDGE, Slot, check_support, edge_of_draws, latent_names
 
 from .arviz_groups import Groups, attributes
@@ -99,6 +99,9 @@ def fit(
     >>> float(fit(model, {"noisy": 1.5}, rng=1)["exact"]["posterior"].round(4))
     0.5622
     """
+    check_mapping("observed", observed, "{'noisy': 3}")
+    if not observed:
+        raise ValueError("observed must name the release, such as {'noisy': 3}, got none")
     sampling = sampling or Sampling()
     prior_seed, fit_seed, draw_seed = blocks.seed_sequence(rng).spawn(3)
     target = "in" if target is None and "in" in model.named_vars else target

@@ -66,7 +66,7 @@ class Limit:
         if total is None:
             raise ValueError(
                 f"the belief about level {level!r} is improper: give upper, the largest total to consider, for "
-                f"instance hierarchical_counts(plan, reader, upper={self.largest + 60})"
+                f"instance hierarchical_counts(plan, adversary, upper={self.largest + 60})"
             )
         total = int(check_whole("upper", total))
         if total < self.largest:

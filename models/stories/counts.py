@@ -82,6 +82,8 @@ def hierarchical_counts(
     >>> round(enumerate_posterior(model, seen).posterior.item(), 4)
     0.5605
     """
+    if not isinstance(plan, Plan):
+        raise TypeError(f"plan must be a Plan, and the adversary comes after it, got {plan!r}")
     dims = ("cell",) if plan.cells > 1 else None
     believed = list(zip(*(adversary.level_beliefs(plan, cell) for cell in range(plan.cells)), strict=True))
     contributions = np.array([adversary.contributions(cell) for cell in range(plan.cells)])

@@ -246,7 +246,10 @@ def test_a_threshold_of_real_numbers_leaves_out_those_below() -> None:
         (["distribution", "scale"], "row 1: must be a dictionary such as .* got 'distribution'"),
         ([{"distribution": None, "scale": 2.0}], "row 1: distribution must be one of"),
         ([SUMMARY[0] | {"aggregate": "Sum"}], r"row 1: must be a count, .* got aggregate 'Sum'.*contribution=40000"),
-        ([{"aggregation": Described.SUM, "noise_kind": "GAUSSIAN", "std_noise": 1.0}], "row 1: must be a count, .*'SUM'"),
+        (
+            [{"aggregation": Described.SUM, "noise_kind": "GAUSSIAN", "std_noise": 1.0}],
+            "row 1: must be a count, .*'SUM'",
+        ),
     ],
 )
 def test_noise_that_is_no_level_is_refused(rows: list[dict[str, Any]], words: str) -> None:

@@ -74,6 +74,13 @@ def test_three_tables_of_one_file(tmp_path: Path, monkeypatch: Any) -> None:
     assert page.index("Places: district (6)") < page.index("The largest risk is")
 
 
+def test_suppressed_cells_are_not_called_empty(tmp_path: Path) -> None:
+    file = commands.written("town.csv", tmp_path, "town,sex,n\nA,m,x\nA,f,40\nB,m,x\nB,f,50\n")
+    shown = commands.run("tables", file, "--suppressed-below", "4", "--table", "town: sex, cell key V 1.05 D 2 js 1")
+    assert "The largest risk is in all 2 suppressed cells" in " ".join(shown.stdout.split())
+    assert "empty" not in shown.stdout
+
+
 def test_a_file_says_the_same_as_the_options(tmp_path: Path) -> None:
     rows = "".join(
         f'[[table]]\nof = "{of}"\nrho = {rho}\n'

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 
 import adversary as adv
+from adversary import models
 from tests import commands
 from tests.tables import refusals
 
@@ -133,6 +135,20 @@ FRESH: dict[str, tuple[str, str | None, str | bytes, str, str]] = {
     "product misspelt": (*SAME, "census product DHCA", "must be one of PL94, DHC, DDHC-A, DDHC-B, S-DHC, got 'DHCA'"),
     "counts for a noisy file": (*SAME, "nmf check people.csv", "is a directory, this is a file"),
     "no file of measurements": (*SAME, "spine . --query TOTAL", "this is no Noisy Measurement File"),
+    "two separators": ("people.csv", "N1,f,", "N1;f;", TABLE, "must have a cell for each of 4 columns, got 2"),
+    "another separator in a line": ("people.csv", "N1,f,0-17,4", "N1;f;0-17;4", TABLE, "is ',' elsewhere, and may be "),
+    "no Excel file": (*SAME, TABLE.replace("people.csv", "one.xlsx"), "one.xlsx: No such file or directory"),
+    "file of another kind": ("town.csv", None, b"town,n\nA\x02,3\n", TOWN, "got the character 0x02, which no text has"),
+    "noisy counts": ("town.csv", "B,1", "B,-1", TOWN, "counts stand here as they are before noise, which --table name"),
+    "cases and residents": ("town.csv", None, "town,cases,residents\nA,3,9\nB,1,8\n", TOWN, "'cases' and 'residents'"),
+    "counts said to be people": (*SAME, f"{TABLE} --people", "column 'n' is called a count, so that a row may be a ce"),
+    "variance for rho": (*SAME, "tables town.csv --table 'town: total, variance 4'", "'variance 4' is no noise: write"),
+    "delta of a table": (*SAME, "tables town.csv --table 'town: total, epsilon 1, delta 1e-6'", "noise has no delta;"),
+    "address": (*SAME, "tables https://example.org/t.csv --table 'town: total, rho 1'", "is an address, and files are"),
+    "real release by its name": (*SAME, "gallery Broadband", "Broadband must be a file of a record of your own, s"),
+    "belief in per cent": ("two.toml", '"uniform"', "{ probabilities = [60, 40] }", BOTH, "one, got 100.0 (50% is 0.5"),
+    "negative mean": ("two.toml", '"uniform"', '{ law = "poisson", mu = -2 }', BOTH, "in their range, got mu = -2"),
+    "cell key of no row": ("one.toml", RHO, KEYS.split("\n")[0] + "\nV = 1\nD = 2\njs = 3", AUDIT, "js must be"),
 }  # fmt: skip
 
 
@@ -185,6 +201,9 @@ def test_what_windows_writes_is_read_as_meant(content: str, tmp_path: Path) -> N
 
 PEOPLE = pd.DataFrame({"district": ["N1", "N1", "N2", "N2"], "sex": [*"mfmf"], "n": [3, 4, 5, 1]})
 TABLES = [adv.PublishedTable(["district", "sex"], NOISE)]
+ONE = adv.Plan([adv.Level("district", NOISE)])
+SEEN = ONE.observe({"district": [1, 2]})
+PROFILE = adv.RiskProfile.difference(0.2)
 PLAN = adv.Plan([adv.Level("district", NOISE, siblings=5), adv.Level("country", NOISE)])
 WHO: Any = adv.Adversary(0.1, known=11, beliefs={"country": adv.Uniform()})
 TRUTH: dict[str, Any] = {"district": 12, "country": 40}
@@ -209,7 +228,33 @@ test_refusals_of_python = refusals(
     (lambda: adv.audit_tables(PEOPLE.assign(n=[1, np.nan, 2, 3]), TABLES), "column 'n': a blank hides a count"),
     (lambda: adv.audit_tables(PEOPLE.assign(n=[1, 1.5, 2, 3]), TABLES), "must be whole numbers >= 0, got '1.5'"),
     (lambda: adv.PublishedTable(["sex", "sex"], NOISE), "by must name every feature once, got sex, sex"),
+    (lambda: adv.audit_tables(PEOPLE, []), "tables must be at least one, got none"),
+    (lambda: adv.audit_tables(PEOPLE, TABLES, adv.Adversary(0.1, known=3)), "known must be left out: the file says it"),
+    (lambda: adv.Adversary(0.1, beliefs={"country": scipy.stats.poisson}), "is the family, write poisson", TypeError),
+    (lambda: PLAN.observe(3), r"noisy must be a mapping such as \{'district': 2\}, got 3", TypeError),
+    (lambda: PLAN.observe({"district": 1, "country": 3}, 4), "sibling_sum must be a mapping such as", TypeError),
+    (lambda: ONE.observe({"district": np.ones((2, 2))}), r"one number, or one for each release, got shape \(2, 2\)"),
+    (lambda: adv.Adversary().posterior(ONE, SEEN.rename(release="block")), r"rename it, release.rename\(block="),
+    (lambda: adv.observed({"district": 3}), r"release must be a Dataset, as plan.observe\(", TypeError),
+    (lambda: adv.enumerate_posterior(PLAN, {}), "model must be a pymc.Model, .* got Plan", TypeError),
+    (lambda: models.hierarchical_counts(WHO, PLAN), "plan must be a Plan, and the adversary comes after", TypeError),
+    (lambda: models.fit(PLAN, 3), r"observed must be a mapping such as \{'noisy': 3\}, got 3", TypeError),
+    (lambda: models.fit(PLAN, {}), r"observed must name the release, such as \{'noisy': 3\}, got none"),
+    (lambda: adv.budget.split_rho(PEOPLE, ["district"], PROFILE), "tables must be a mapping such as", TypeError),
+    (lambda: adv.zCDP(1.0), "adversary has no zCDP; did you mean 'ZeroConcentratedDP'", AttributeError),
 )  # fmt: skip
+
+
+def test_options_in_an_error_are_said_where_python_has_them() -> None:
+    with pytest.raises(ValueError, match="--leave-out n") as caught:
+        adv.audit_tables(PEOPLE.assign(n=[3, -1, 5, 1]), TABLES)
+    assert "adversary.driver.columns.population(data, tables, ...)" in caught.value.__notes__[0]
+
+
+def test_a_prior_that_nothing_moves_is_said() -> None:
+    for prior in (0.0, 1.0):
+        tree = adv.audit(ONE, adv.Adversary(prior, known=11), {"district": 12})
+        assert "No release moves a prior of" in tree.attrs["warnings"]
 
 
 def test_one_level_or_table_needs_no_list() -> None:

@@ -302,7 +302,7 @@ class Others(IndependentBelief):
         if not pmf.sum() > 0:
             raise ValueError(f"a belief needs some mass, got a pmf that sums to {pmf.sum()}")
         if abs(pmf.sum() - 1.0) > 1e-9:
-            raise ValueError(f"a pmf must sum to one, got {float(pmf.sum())!r}")
+            raise ValueError(f"a pmf must sum to one, got {float(pmf.sum())!r} (50% is 0.5)")
         pmf.setflags(write=False)
         object.__setattr__(self, "law", pmf)
 

@@ -106,10 +106,17 @@ def is_law(value: ArrayLike) -> bool:
     -------
     bool
 
+    Raises
+    ------
+    TypeError : a family without its parameters, such as scipy.stats.poisson
+
     >>> from scipy.stats import norm, poisson
     >>> is_law(poisson(2.0)), is_law(norm()), is_law([0.5, 0.5])
     (True, False, False)
     """
+    if hasattr(value, "freeze"):
+        family = getattr(value, "name", value)
+        raise TypeError(f"a law needs its parameters: {family} is the family, write {family}(...)")
     return all(callable(getattr(value, name, None)) for name in _SCIPY)
 
 

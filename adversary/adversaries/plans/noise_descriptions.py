@@ -50,8 +50,8 @@ FORMATS: dict[tuple[str, str], dict[str, Made]] = {
 # Keys under which a library names what a row adds its noise to (OpenDP, PipelineDP).
 STATISTIC = ("aggregate", "aggregation")
 
-# Statistics that one person changes by more or less than 1. Their noise, read as that of a count, would make the risk of
-# somebody with an income of 40,000 that of somebody with an income of 1.
+# Statistics that one person changes by more or less than 1. Their noise, read as that of a count, would make the risk
+# of somebody with an income of 40,000 that of somebody with an income of 1.
 _NO_COUNT = re.compile(r"(?<![a-z])(sum|mean|average|variance|std|median|quantile|percentile|min|max)(?![a-z])")
 
 
@@ -132,9 +132,9 @@ def _check_count(where: str, row: Mapping[str, Any]) -> None:
     statistic = str(getattr(stated, "name", stated))
     if _NO_COUNT.search(statistic.casefold()):
         raise ValueError(
-            f"{where}: must be a count, which one person changes by 1, got aggregate {statistic!r}: where 0s and 1s are "
-            "summed, write its aggregate as 'Count'; else make its Level yourself, with the most that one person adds: "
-            "PrivacyUnit(contribution=40000) in the Plan and Adversary(hypotheses=(0, 40000))"
+            f"{where}: must be a count, which one person changes by 1, got aggregate {statistic!r}: where 0s and 1s "
+            "are summed, write its aggregate as 'Count'; else make its Level yourself, with the most that one person "
+            "adds: PrivacyUnit(contribution=40000) in the Plan and Adversary(hypotheses=(0, 40000))"
         )
 
 

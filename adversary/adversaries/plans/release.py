@@ -147,6 +147,11 @@ def release_arrays(plan: Layout, release: xr.Dataset) -> Released:
     if tuple(release["level"].values) != plan.names:
         levels = ", ".join(map(str, release["level"].values))
         raise ValueError(f"the release has levels {levels}, the plan has {', '.join(plan.names)}")
+    if others := sorted({str(dim) for dim in release["noisy"].dims} - {"release", "level", "cell"}):
+        raise ValueError(
+            f"the release has the dim {others[0]!r}, and its dims are release, level and cell: rename it, "
+            f"release.rename({others[0]}='release')"
+        )
     if int(release.sizes.get("cell", 1)) != plan.cells:
         raise ValueError(f"the release has {release.sizes.get('cell', 1)} cells, the plan has {plan.cells}")
     if "release" not in release.dims:
@@ -176,6 +181,10 @@ def observed(release: xr.Dataset, individually: bool = False) -> dict[str, NDArr
     sibling[, cell]), for `pm.observe` and `enumerate_posterior`. Unpublished variables are left out. Whole numbers are
     int64, which PyMC requires of discrete variables.
     """
+    if not isinstance(release, xr.Dataset):
+        raise TypeError(
+            f"release must be a Dataset, as plan.observe({{...}}) makes of published counts, got {release!r}"
+        )
     result: dict[str, NDArray[Any]] = {}
     for level in release["level"].values:
         one = release.sel(level=level)

@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import CELL, SIBLING, Floats, Integers, Seed, arrays_over, refuse_rounded, seed_sequence
+from adversary._core import (
+    CELL,
+    SIBLING,
+    Floats,
+    Integers,
+    Seed,
+    arrays_over,
+    check_mapping,
+    refuse_rounded,
+    seed_sequence,
+)
 from adversary.adversaries.plans.release import Layout, make_release
 
 
@@ -67,6 +77,8 @@ def published_release(
     plan: Layout, noisy: Mapping[str, Any], sibling_sum: Mapping[str, Any], siblings: Mapping[str, Any]
 ) -> xr.Dataset:
     """A release from published numbers by level name: scalars, or arrays over releases; see `Plan.observe`."""
+    for what, numbers_of in (("noisy", noisy), ("sibling_sum", sibling_sum), ("siblings", siblings)):
+        check_mapping(what, numbers_of, f"{{{plan.names[0]!r}: 2}}")
     cell = CELL if plan.cells > 1 else ()
     given = {f"noisy of level {name!r}": (values, cell) for name, values in noisy.items()}
     given |= {f"sibling_sum of level {name!r}": (values, cell) for name, values in sibling_sum.items()}
@@ -152,6 +164,10 @@ def _columns(plan: Layout, what: str, values: Mapping[str, Any], needed: set[str
     if extra:
         raise ValueError(f"{what}: level {extra[0]!r} has no siblings whose releases are added up and published")
     arrays = {name: _numbers(plan, what, name, value) for name, value in values.items()}
+    if odd := [name for name, array in arrays.items() if array.ndim > 1 + (plan.cells > 1)]:
+        raise ValueError(
+            f"{what} of level {odd[0]!r} must be one number, or one for each release, got shape {arrays[odd[0]].shape}"
+        )
     if plan.cells == 1:
         return {name: array[..., None] for name, array in arrays.items()}
     for name, array in arrays.items():

@@ -139,14 +139,16 @@ def prob_correct(plan: Plan, adversary: Adversary, truth: Mapping[str, Any]) -> 
     return float(bayes_factor_law(plan, adversary, settled).prob_correct()[0])
 
 
-def unique_target(mechanisms: Iterable[Mechanism], prior: float, *, truth: str = "in", rng: Seed = None) -> xr.Dataset:
+def unique_target(
+    mechanisms: Mechanism | Iterable[Mechanism], prior: float, *, truth: str = "in", rng: Seed = None
+) -> xr.Dataset:
     """Risk of a target known to be unique at levels 1, ..., l: each publishes 1 if the target is in, 0 if out.
 
     The posterior is expit(logit p + sum_j rho_j (2 u_j - 1)) for discrete Gaussian noise, u_j the release of level j.
 
     Parameters
     ----------
-    mechanisms : noise of levels 1, ..., l
+    mechanisms : noise of levels 1, ..., l, or of one
     prior : probability that the target is in
     truth : "in" or "out"
     rng : seed, if several releases of continuous noise must be simulated
@@ -239,9 +241,9 @@ def sequential(
     return averages.assign({name: ("release", value) for name, value in variables.items()})
 
 
-def _same_people(name: str, mechanisms: Iterable[Mechanism]) -> Plan:
+def _same_people(name: str, mechanisms: Mechanism | Iterable[Mechanism]) -> Plan:
     """A plan whose levels "name 1", "name 2", ... hold the same people."""
-    noises = list(mechanisms)
+    noises = [mechanisms] if isinstance(mechanisms, Mechanism) else list(mechanisms)
     if not noises:
         raise ValueError("mechanisms must not be empty: a risk needs at least one release")
     last = len(noises) - 1

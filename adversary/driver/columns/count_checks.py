@@ -61,7 +61,8 @@ def _check_counts(columns: Mapping[str, FileColumn], declared: Declared, where: 
             row = int(np.flatnonzero(least < 0)[0])
             raise ValueError(
                 f"{where(row)}: column {name!r}: must be a whole number >= 0, got {columns[name].entry(row)!r}: "
-                f"leave the column out, {option('leave_out', name)}, if it holds no counts"
+                "counts stand here as they are before noise, which --table names; leave the column out, "
+                f"{option('leave_out', name)}, if it holds no counts"
             )
     for name in roles.keys:
         if "" in columns[name].words:

@@ -133,6 +133,23 @@ def population(
     return layout.population(roles.left_out, [str(one) for one in frame.attrs.get("notes", ())], certain)
 
 
+def population_of_data(data: Any, tables: Iterable[PublishedTable]) -> Population:
+    """The people of a data frame without further options; an error that names some says where Python has them.
+
+    Parameters
+    ----------
+    data : table, as of `population`
+    tables : what is published
+    """
+    try:
+        return population(data, tables)
+    except ValueError as error:
+        if " --" in str(error):
+            where = "adversary.driver.columns.population(data, tables, ...), whose result audit_tables takes"
+            error.add_note(f"In Python these options are arguments, such as leave_out=..., of {where}.")
+        raise
+
+
 def resolve_tables(tables: Iterable[PublishedTable], people: Population) -> list[PublishedTable]:
     """Tables by the columns of a population: a place that is no column is the whole file.
 

@@ -231,6 +231,8 @@ class PerturbationTable(PerturbedCount):
         most = int(check_whole("D", one_number("D", D), minimum=1))
         variance = float(check_positive("V", one_number("V", V)))
         blocked = int(check_whole("js", one_number("js", js), minimum=0))
+        if blocked > most:
+            raise ValueError(f"js must be at most D = {most}, by which a count of 1 can rise, got {blocked}")
         if (entries := (rows := most + blocked + 2) * (2 * most + 1)) > MOST_VALUES:
             raise ValueError(f"the table must have at most {MOST_VALUES:,} entries, got {entries:,} of D = {most}")
         table = np.zeros((rows, 2 * most + 1))

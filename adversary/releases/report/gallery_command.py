@@ -31,6 +31,12 @@ def gallery_command(
 ) -> Answer:
     """Real releases: how far the guarantee of each lets a belief rise, and what one adversary expects."""
     check_probability("--prior", prior)
+    for file in files or ():
+        if not (file.suffix or file.exists()):
+            raise ValueError(
+                f"{file} must be a file of a record of your own, such as mine.toml: those that come with the toolkit "
+                "are shown without it, every one with --full"
+            )
     with options.extras():
         named = gallery_answer.named([read(file) for file in files]) if files else records()
     tree = gallery_answer.solve(named, gallery(named, prior, seed), own=bool(files))

@@ -131,6 +131,8 @@ def solve(
         route=str(frame.attrs["route_words"]), failure=how["failure"], seed=how["rng"],
     )  # fmt: skip
     cautions = list(frame.attrs.get("cautions", ()))
+    if adversary.prior in (0.0, 1.0):
+        cautions.append(f"No release moves a prior of {adversary.prior:.0%}: ask about a prior between 0 and 1.")
     judged = set(frame["status"])
     status = next(one for one in ("unreliable", "violated", "exceeded", "holds") if one in judged)
     if profile is not None:

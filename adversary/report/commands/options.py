@@ -112,6 +112,8 @@ def _of_system(error: OSError) -> str:
         return f"{path}: {error.strerror}"
     if re.fullmatch(r"[\d.,/%]+", str(path)):
         return f"{path}: {error.strerror}: a number goes with its option, such as --epsilon {path}"
+    if re.match(r"https?:|ftp:|s3:", str(path)):
+        return f"{path}: is an address, and files are read from this machine: fetch it, and give its path"
     if not path.parent.is_dir():
         return f"{path}: {error.strerror}: there is no folder {path.parent}"
     return f"{path}: {error.strerror}{closest_name(path.name, (one.name for one in path.parent.iterdir()))}"

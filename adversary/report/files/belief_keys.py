@@ -174,7 +174,8 @@ def _law(table: Keys) -> Any:
             f"{', '.join(sorted(parameters)) or 'none'}"
         ) from None
     if not frozen.support()[0] >= 0:
-        raise ValueError(f"law {given!r} with {parameters} is not a law of a count")
+        stated = ", ".join(f"{key} = {x:g}" for key, x in parameters.items())
+        raise ValueError(f"law {given!r} must be of counts >= 0, with parameters in their range, got {stated}")
     _check_spread(law, parameters, frozen)
     return frozen
 

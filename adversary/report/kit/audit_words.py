@@ -151,7 +151,7 @@ def may_fail(failure: float) -> str:
 def nine_in_ten(risk: xr.Dataset, digits: int = DIGITS, most: float = 1.0) -> str:
     """Central 90% interval of an adversary's posterior over releases, the ends rounded outward as in the table.
 
-    Fewer `digits` than those of the table are too few where the upper end would be written beyond `most`, a bound on it.
+    Fewer `digits` than those of the table are too few where the upper end would be written beyond its bound `most`.
     """
     low, high = (float(risk["posterior_quantile"][i]) for i in (0, -1))
     limit = np.inf if high > most else float(outward_percent(most, True))

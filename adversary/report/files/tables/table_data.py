@@ -53,6 +53,7 @@ OTHERS = {
     ".zip": "an archive; give the file inside",
     ".gz": "an archive; give the file inside",
 }
+_CONTROL = re.compile(rb"[\x01-\x08\x0e-\x19\x1c-\x1f]")
 _MARKUP = re.compile(r"\s*<(!doctype|html|\?xml)", re.IGNORECASE)
 LONG = 60
 """Letters of a line under a table that is no name."""
@@ -89,6 +90,8 @@ def load_table_data(path: str | Path, *, sheet: str | None = None) -> tuple[pd.D
     given = file.read_bytes()
     if given.startswith(b"PK\x03\x04"):
         return _from_excel(given, sheet)
+    if suffix in (".xlsx", ".xlsm"):
+        raise ValueError("must be an Excel file (.xlsx) by its name, got another or a damaged one: save it as CSV")
     if sheet is not None:
         raise ValueError(f"sheet must be left out, as only an Excel file (.xlsx) has sheets, got {sheet!r}")
     if given.startswith((b"PAR1", b"\xd0\xcf\x11\xe0", b"%PDF", b"\x1f\x8b", b"\x89")):
@@ -190,6 +193,8 @@ def _decoded(given: bytes) -> tuple[str, list[str]]:
         return given.decode("utf-16"), []
     if b"\0" in given:
         raise ValueError("must be text in UTF-8, UTF-16 with a byte order mark, or Windows-1252, got the character NUL")
+    if control := _CONTROL.search(given):
+        raise ValueError(f"must be a table in text, got the character {control[0][0]:#04x}, which no text has")
     for encoding, name in (("utf-8-sig", ""), ("cp1252", "Windows-1252"), ("latin-1", "Latin-1")):
         try:
             return given.decode(encoding), [f"Encoding: {name}."] if name else []
@@ -241,7 +246,9 @@ def _frame(
         )
     for row, line in body:
         if len(row) != width:
-            raise ValueError(f"{place(line)}: must have a cell for each of {width} columns, got {len(row)}")
+            other = next((one for one in SEPARATORS if len(row) == 1 < width and one in row[0]), "")
+            hint = f": its separator is {separator!r} elsewhere, and may be {other!r} here" if other else ""
+            raise ValueError(f"{place(line)}: must have a cell for each of {width} columns, got {len(row)}{hint}")
     _refuse_note(body, width, place)
     frame = pd.DataFrame([row for row, _ in body], columns=head, dtype=object)
     below = _has_descriptions(frame)

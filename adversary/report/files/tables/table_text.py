@@ -39,6 +39,13 @@ _WORDS = sorted((*NOISES, *ALIASES), key=len, reverse=True)
 _KEYS = (*PARAMETERS, *OPTIONS, *PROCESSED, "releases", "repeat", "sensitivity")
 _CASE = {key.casefold(): key for key in _KEYS}
 _CROSS = re.compile(r"\s+[x×]\s+|\s*[*×]\s*", re.IGNORECASE)
+_PARTS = {
+    "variance": "write its square root, such as sigma 2",
+    "sd": "write sigma 2",
+    "std": "write sigma 2",
+    "delta": "noise has no delta; write the noise by which it is reached, such as sigma 2, and the guarantee in a file",
+}
+"""What else noise is known by, and the remedy."""
 _NUMBER = re.compile(r"[\d./*\s]+")
 
 
@@ -139,6 +146,8 @@ def _divided(text: str) -> tuple[str, list[str]]:
             raise ValueError(f"numbers have a point, as 0.5, and no comma, got {clause!r} after a comma")
         if not _is_noise(clause):
             words = [*_WORDS, *_KEYS]
+            if remedy := _PARTS.get(clause.casefold().split(" ")[0]):
+                raise ValueError(f"{clause!r} is no noise: {remedy}")
             near = closest_name(clause, words) or closest_name(clause.split(" ")[0], words)
             raise ValueError(f"{clause!r} is no noise{near or f': {LINE}, with x between features'}")
     if not clauses:
