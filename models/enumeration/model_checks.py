@@ -68,7 +68,9 @@ def check_density(model: pm.Model) -> None:
     try:
         terms = model.logp(vars=variables, sum=False) if variables else []
     except (NotImplementedError, RuntimeError, ValueError) as error:
-        raise ValueError(_broken_law(model) or f"the model has no log density: {_first_line(error)}") from error
+        remedy = "a release gets its noise by adversary.models.noise.released, not by pm.Deterministic"
+        said = _broken_law(model) or f"the model has no log density: {_first_line(error)}: {remedy}"
+        raise ValueError(said) from error
     for variable, term in zip(variables, terms, strict=True):
         if rvs_in_graph(term):
             raise ValueError(_unnamed_draw(variable.name, rvs_in_graph(term)))
