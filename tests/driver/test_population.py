@@ -122,6 +122,7 @@ def test_a_code_of_the_census_has_its_tracts_and_keeps_its_zeros() -> None:
         ("town,n,households\nA,5,2\nB,3,1\n", {}, "column 'n' is called a count, and households may hold counts too"),
         ("town,sex,weight\nA,m,120\nA,f,80\n", {}, "may hold weights of a survey, or a feature"),
         ("town,sex,n\nA,m,1.5\nA,f,2\n", {}, "column 'n': must be whole numbers >= 0, got '1.5'"),
+        ("patient_id,town,sex\np1,A,m\np2,A,f\np1,A,m\n", {}, "column 'patient_id' has 'p1' in 2 rows, so that"),
         ("town,cases,residents\nA,5,20\nB,3,10\n", {}, "columns 'cases' and 'residents' are all called counts"),
         ("town,sex,n\nA,m,5\nB,f,3\n", {"people": True}, "column 'n' is called a count, so that a row may be a cell"),
         ("town,share\nA,1.5\nB,2.5\n", {}, "share has decimals, and no two rows are alike"),

@@ -30,6 +30,12 @@ LARGE = 1000
 # Nats of evidence from which one number for each place is no chance.
 CHANCE = 3.0
 
+# Last words of columns that name people, and words of those that name what people share.
+IDS, SHARED = {"id", "ids", "uid", "pid"}, {"household", "hh", "family", "dwelling", "building", "address"}
+
+# Rows of one name, at most on average, that may be of one person: more are of a group.
+VISITS = 20
+
 # Rows from which large numbers that rise from row to row are codes.
 STEPS = 4
 _YEAR = re.compile(r"(?<!\d)(19|20)\d\d(?!\d)")
@@ -176,7 +182,10 @@ def _check_people(columns: Mapping[str, FileColumn], declared: Declared, roles: 
             "decimals, and no two rows are alike: say --people where each row is a person"
         )
     for name in [one for one in roles.keys if one not in declared.keys]:
-        if duplicate(columns, [name]) is not None or size < 2:
+        if size < 2:
+            continue
+        if duplicate(columns, [name]) is not None:
+            _check_visits(name, columns[name])
             continue
         if {*words_of(name)} & {*CODES, "name", "person"} and len(roles.keys) > 1:
             roles.keys.remove(name)
@@ -186,6 +195,20 @@ def _check_people(columns: Mapping[str, FileColumn], declared: Declared, roles: 
                 f"no column of counts is there, and column {name!r} has another value in every row: say --people where "
                 f"each row is a person, {option('leave_out', name)}, or name the counts, --counts COLUMN"
             )
+
+
+def _check_visits(name: str, column: FileColumn) -> None:
+    """ValueError for names of people that stand in several rows: whoever does is in as many counts of each table."""
+    words = words_of(name)
+    if not words or words[-1] not in IDS or {*words} & SHARED or is_named(name, PLACES | FEATURES):
+        return
+    rows = np.bincount(column.key.codes)
+    if len(column) <= VISITS * len(rows):
+        most = column.words[int(rows.argmax())]
+        raise ValueError(
+            f"column {name!r} has {str(most)!r} in {rows.max()} rows, so that one person may be in as many counts: "
+            f"keep one row for each person; or, where it names no people, leave it out, {option('leave_out', name)}"
+        )
 
 
 def _check_periods(columns: Mapping[str, FileColumn], declared: Declared, roles: Roles) -> None:
