@@ -7,8 +7,9 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 
-REPOSITORY = "https://github.com/OWNER/REPOSITORY"
-"""A placeholder, as in `_ext/page_heads.py` and on the page about pipelines."""
+# Where the repository and this site are published, "https://..."; while they are empty, no page links to them.
+repository = ""
+html_baseurl = ""
 project = "adversary"
 author = "The maintainers of dp-adversary"
 release = version = version_of("dp-adversary")
@@ -75,8 +76,9 @@ html_theme_options = {
         "image_dark": "_static/mark.svg",
     },
     "icon_links": [
-        {"name": "Repository", "url": REPOSITORY, "icon": "fa-brands fa-github"}
-    ],
+        {"name": "Repository", "url": repository, "icon": "fa-brands fa-github"}
+    ]
+    * bool(repository),
     "header_links_before_dropdown": 6,
     "navbar_align": "left",
     "navbar_persistent": ["search-button"],

@@ -19,6 +19,8 @@ MOST_DIGITS = 5
 """Largest number of significant digits used to tell two numbers apart."""
 SMALL, RARE_EVENT, NOTHING = 1e-4, 1e-9, 1e-12
 """Thresholds of probabilities: below them "1 in 40,000", "below 1 in 1,000,000,000" and "none" are written."""
+LARGE = 1.0 - 0.995 * SMALL
+"""Threshold above which probabilities are not distinguished: "above 99.99%", and 100% as an upper bound."""
 NONE = "none (below 1e-12)"
 
 
@@ -37,6 +39,8 @@ def percent(p: float, digits: int = HEADLINE) -> str:
         return f"{100 * p:g}{PERCENT}"
     if p < SMALL:
         return _one_in(p)
+    if p > LARGE:
+        return f"above 99.99{PERCENT}"
     near = min(p, 1.0 - p)
     # 0.995 instead of 1: from 9.95 % on a number rounds to 10 %, with one decimal less.
     decimals = int(np.clip(digits - 3 - np.floor(np.log10(near / 0.995)), 0, 8))
@@ -77,16 +81,16 @@ def format_probability(p: float, digits: int = DIGITS) -> str:
     p : probability
     digits : significant digits, >= 1
 
-    >>> [format_probability(p) for p in (1 / 3, 0.999999, 1 / 40000, 1e-11, 1e-15)]
-    ['33.3%', '99.9999%', '1 in 40,000', 'below 1 in 1,000,000,000', 'none (below 1e-12)']
+    >>> [format_probability(p) for p in (1 / 3, 0.9997, 1 / 40000, 1e-11, 1e-15, 0.999999)]
+    ['33.3%', '99.97%', '1 in 40,000', 'below 1 in 1,000,000,000', 'none (below 1e-12)', 'above 99.99%']
     """
     if 0.0 < p < SMALL:
         return _one_in(p)
-    if 0.99999999 < p < 1.0:
-        return f"above 99.999999{PERCENT}"
+    if LARGE < p < 1.0:
+        return f"above 99.99{PERCENT}"
     shown = format_number(100.0 * p, digits)
     if p < 1.0 and float(shown) >= 100.0:
-        shown = next((text for n in range(1, 7) if (text := f"{100.0 * p:.{n}f}") != f"{100:.{n}f}"), "99.999999")
+        shown = f"{100.0 * p:.2f}"
     return shown + PERCENT
 
 
@@ -242,7 +246,7 @@ def outward_percent(p: float, upper: bool, digits: int = DIGITS) -> str:
 
 
 def percentage(p: float, upper: bool, digits: int = DIGITS) -> str:
-    """A bound on a probability in percent, with the sign, or as "1 in 40,000"; rounded outward.
+    """A bound on a probability in percent, with the sign, or as "1 in 40,000"; rounded outward, to 99.99% or 100%.
 
     Parameters
     ----------
@@ -252,7 +256,11 @@ def percentage(p: float, upper: bool, digits: int = DIGITS) -> str:
 
     >>> percentage(0.123456, True), percentage(0.05, True), percentage(2.4e-5, True), percentage(2.4e-5, False)
     ('12.4%', '5%', '1 in 41,000', '1 in 42,000')
+    >>> percentage(0.99975, True), percentage(0.999999, True), percentage(0.999999, False)
+    ('99.98%', '100%', '99.99%')
     """
+    if LARGE < p < 1.0:
+        return f"{'100' if upper else '99.99'}{PERCENT}"
     if RARE_EVENT <= p < SMALL:
         return f"1 in {format_bound(1.0 / p, not upper, HEADLINE)}"
     if 0.0 < p < SMALL:

@@ -12,7 +12,7 @@ from decimal import ROUND_CEILING, Decimal
 
 import numpy as np
 
-from adversary._core.number_formats import DIGITS, format_bound, outward, percentage, round_outward
+from adversary._core.number_formats import DIGITS, as_given, format_bound, outward, percentage, round_outward
 
 DECIMALS = 10
 
@@ -249,13 +249,18 @@ def exactly(x: float) -> str:
 def format_parameter(x: float) -> str:
     """A parameter in full if that is short; otherwise to six digits, rounded up, to the weaker guarantee.
 
+    Below 1e-5 it is written with a power of ten.
+
     Parameters
     ----------
     x : finite number
 
-    >>> format_parameter(0.1), format_parameter(1 / 3)
-    ('0.1', '0.333334')
+    >>> format_parameter(0.1), format_parameter(1 / 3), format_parameter(1e-10)
+    ('0.1', '0.333334', '1e-10')
     """
+    if 0.0 < x < 1e-5:
+        short = as_given(x)
+        return short if len(short) <= _LONGEST else format_bound(x, True, 6)
     full = exactly(x)
     return full if len(full) <= _LONGEST else plain(x, True, 6)
 

@@ -1,12 +1,10 @@
-"""What a link to a page shows elsewhere (title, first sentence, figure)."""
+"""The preview of a link to a page: title and first sentence, and a figure where the site has an address."""
 
 from html import escape
 from typing import Any
 
 from docutils import nodes
 
-ADDRESS = "https://OWNER.github.io/REPOSITORY/"
-"""A placeholder: where the site is published."""
 PREVIEW = "hundred_censuses_preview.png"
 
 
@@ -26,10 +24,13 @@ def preview(
         "og:site_name": "adversary",
         "og:title": context["title"].partition("<")[0] or "adversary",
         "og:description": text,
-        "og:url": f"{ADDRESS}{page}.html",
-        "og:image": f"{ADDRESS}{PREVIEW}",
-        "twitter:card": "summary_large_image",
     }
+    if base := app.config.html_baseurl.rstrip("/"):
+        tags |= {
+            "og:url": f"{base}/{page}.html",
+            "og:image": f"{base}/{PREVIEW}",
+            "twitter:card": "summary_large_image",
+        }
     named = [
         f'<meta property="{name}" content="{escape(value)}">'
         for name, value in tags.items()

@@ -14,7 +14,7 @@ from adversary.budget.accuracy import tradeoff_table
 from adversary.budget.release_budget import release_curve
 from adversary.report.files.profile_file import load_profile_file
 from adversary.report.kit.figure_files import figure_of
-from adversary.report.plot import accuracy, budget_figures, epsilon_map, epsilon_profile, sheet
+from adversary.report.plot import accuracy, budget_figures, epsilon_profile, sheet
 from adversary.report.plot.epsilon_map import COLOURED, NOTHING
 from tests.tables import DATA
 
@@ -114,13 +114,6 @@ def test_regions_without_an_epsilon_are_named(name: str) -> None:
     assert heading(figure).startswith(start)
 
 
-@pytest.mark.slow
-def test_several_profiles_have_a_panel_each() -> None:
-    every = recommended(*PROFILES, *NOBODY)
-    figure = saved(figure_of(epsilon_map.epsilon_panels(every)))
-    assert [ax.get_title(loc="left") for ax in figure.axes if ax.get_title(loc="left")] == list(every)
-
-
 def county() -> xr.Dataset:
     file = load_profile_file(DATA / "durham_infant_mortality.toml")
     assert file.utility is not None
@@ -143,7 +136,7 @@ def test_accuracy_draws_the_trade_off_table_and_names_every_profile() -> None:
 
 
 def test_accuracy_of_one_profile_is_drawn_against_the_true_rate() -> None:
-    table = county().sel(profile=["2"])
+    table = county().sel(profile=["2 times"])
     figure = saved(figure_of(accuracy(table)))
     (ax,) = figure.axes
     rate, chance = xy(parts(ax, "wrong")[0])
@@ -189,10 +182,6 @@ def test_titles_are_true_of_limits_and_of_an_epsilon_that_was_rounded() -> None:
     ):
         every = {"": adv.recommend_epsilon(profile, round_down=digits)}
         assert heading(figure_of(epsilon_profile(every))).startswith(reader)
-    several = {"a": adv.recommend_epsilon(tied), "b": adv.recommend_epsilon(PROFILES["approached"])}
-    assert heading(figure_of(epsilon_map.epsilon_panels(several))) == "The profiles allow an epsilon from 0.549 to 1.09"
-    one = {"a": several["a"], "nobody": adv.recommend_epsilon(NOBODY["asks"])}
-    assert heading(figure_of(epsilon_map.epsilon_panels(one))) == "One profile has a finite epsilon above 0: 1.09"
 
 
 def test_one_count_binds_many_readers() -> None:

@@ -183,7 +183,7 @@ def test_a_false_promise_is_called_false_on_screen(tmp_path: Path) -> None:
     text = Path(DARE).read_text(encoding="utf-8").replace('zCDP = "sum of levels"', "zCDP = 0.089")
     path.write_text(text, encoding="utf-8")
     shown = run("audit", str(path))
-    assert "A guarantee is violated" in shown.stdout
+    assert "Guarantee zCDP is violated" in shown.stdout
     assert shown.exit_code == 0
     checked = run("audit", str(path), "--check", "--quiet")
     assert (checked.exit_code, checked.stdout) == (3, "")

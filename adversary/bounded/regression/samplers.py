@@ -73,6 +73,7 @@ def gibbs(
 
     Raises
     ------
+    TypeError : a prior that is no `RegressionLaw`, such as a flag in its place
     ValueError : numbers of draws below 1, a prior with a0 <= 1 under the constraints, an unknown region
     SamplerStuck : with `published`, no feasible sums or coefficients in max_tries draws
 
@@ -81,6 +82,8 @@ def gibbs(
     Bernstein and Sheldon (2019), "Differentially private Bayesian linear regression", algorithm Gibbs-SS-Noisy; the
     thesis, section 4.5, for the constraints.
     """
+    if prior is not None and not isinstance(prior, RegressionLaw):
+        raise TypeError(f"prior must be a RegressionLaw or None, got {prior!r}; flags are named: constrained=False")
     sums, moments, rate = release.noisy_sums[1:], release.noisy_moments / release.n, float(release.epsilon)
     if published:
         region, sums = "weak", sums if constrained else release.noisy_sums

@@ -146,7 +146,7 @@ def posterior_marginals(
         ends = (a, b) if name == "mu" else (-np.inf, 0.5 * (b - a) * _divisor(first) ** 0.5)
         if _format_density_axis(ax, ends, x, min(max(tops), 2.0 * tops[0])):
             more["grey"] = Patch(color=sheet.IMPOSSIBLE, lw=0, label="impossible")
-        ax.set_xlabel(_axis(words[name], quantity, unit))
+        ax.set_xlabel(fill(_axis(words[name], quantity, unit), LETTERS))
         ax.set_title(f"{words[name]}: {interval((low, high))}")
     shaded = Patch(color=sheet.AFTER, alpha=0.18, lw=0, label=f"shortest {percent(prob)} interval")
     marks.key(axes, dict(marks.coloured(posteriors)), [shaded, *more.values()])
@@ -197,7 +197,9 @@ def posterior_joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "
         at = float(as_array(released)), float(as_array(variance)) ** 0.5
         ax.plot(*at, "x", color=sheet.INK, ms=8, mew=2, gid="released")
     words = PARAMETERS[first.quantity]
-    ax.set(xlabel=_axis(words["mu"], quantity, unit), ylabel=fill(_axis(words["sigma"], quantity, unit), LETTERS))
+    ax.set(**{
+        f"{axis}label": fill(_axis(words[name], quantity, unit), LETTERS) for axis, name in (("x", "mu"), ("y", "sigma"))
+    })  # fmt: skip
     dark = Line2D([], [], color=sheet.INK, lw=1.4, label="largest that the bounds allow")
     cross = Line2D([], [], color=sheet.INK, ls="", marker="x", label="released")
     marks.key(ax, dict(marks.coloured(posteriors)), [dark, cross])
@@ -233,7 +235,7 @@ def posterior_predictive(posteriors: Posteriors, *, quantity: str = "", unit: st
         if i == 0:
             ax.stairs(density, x, color=colour, alpha=0.18, lw=0, fill=True)
     _format_density_axis(ax, (a, b), x, max(tops))
-    ax.set_xlabel(_axis("a new value", quantity, unit))
+    ax.set_xlabel(fill(_axis("a new value", quantity, unit), LETTERS))
     marks.key(ax, dict(marks.coloured(posteriors)), [Patch(color=sheet.IMPOSSIBLE, lw=0, label="impossible")])
     what = _infeasible_headline(posteriors, "new values", lambda one: one.predictive().outside)
     sheet.headline(ax, what, "Density of one more value", shape="Densities over the values, grey beyond the bounds.")

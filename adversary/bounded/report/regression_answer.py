@@ -19,7 +19,7 @@ from adversary.bounded.report.posterior_words import COEFFICIENTS, on_variables,
 from adversary.bounded.report.regression_file import RegressionFile
 from adversary.report.kit import Card, Column, Document, Figure, Section, attempt, guarded_document
 
-CHAINS, SEED = 32, 2020
+CHAINS, SEED = 16, 2020
 
 
 def solve(file: RegressionFile) -> tuple[xr.DataTree, dict[str, xr.Dataset]]:

@@ -17,8 +17,8 @@ from adversary.bounded.report import release_file
 from adversary.report.files.keys import Key, Keys, Told, pair, texts
 from adversary.report.files.toml_text import read_toml
 
-DRAWS, MOST_DRAWS = 3000, 10_000
-"""Draws of each chain: default, and largest number (15 seconds and up to 200 MiB)."""
+# Of each chain. Where noise dominates, so many keep R-hat within 1.01; the most take a minute and 80 MiB.
+DRAWS, MOST_DRAWS = 10_000, 40_000
 
 
 def _release(table: Keys) -> dict[str, Any]:
@@ -70,7 +70,7 @@ _PRIOR = {
     "kind": Key("word", "of what was believed before", words=(_KIND,), example=f'"{_KIND}"'),
     "mu0": Key("numbers", "intercept and slope are near these", example="[0, 0]", make=pair("(intercept, slope)")),
     "Lambda0": Key("list", "precision matrix of the two", example="[[1, 0], [0, 1]]", make=_rows),
-    "a0": Key("real", "shape of the inverse gamma law of the variance", example="1"),
+    "a0": Key("real", "shape of the inverse gamma distribution of the variance", example="1"),
     "b0": Key("real", "its scale", example="1"),
 }
 _REGIONS = get_args(Region)

@@ -207,14 +207,14 @@ def document(census_scenario: CensusScenario, tree: xr.DataTree) -> Document:
 def _cost(tree: xr.DataTree) -> str:
     """Sentence with queries, cells and rho, and the printed rho if it differs from the sum of the paper's tables."""
     one = tree["scenarios"].to_dataset().isel(scenario=0)
-    rho = " = ".join(dict.fromkeys([str(one["rho_exact"].values), format(float(one["rho"]), ".10g")]))
+    rho = format_number(float(one["rho"]))
     counted = (
         f"{int(one['queries'])} queries are counted, in which {int(one['cells'])} noisy cells change; rho = {rho}."
     )
     short = _shortfall(one)
     if short is None:
         return counted
-    by = f"{abs(short):.6f} {'less' if short > 0 else 'more'} than the sum of its own tables, which is used here"
+    by = f"{format_number(abs(short))} {'less' if short > 0 else 'more'} than the sum of its own tables, which is used here"
     return f"{counted} The paper prints rho = {float(one['rho_printed']):g}, {by}."
 
 

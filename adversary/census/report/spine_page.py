@@ -165,7 +165,7 @@ class _Page(SpineVerdict):
                 *tables * bool(self.answered.any()),
                 self.table("statuses", columns, data=statuses_shown, where="some"),
             ],
-            figures=self.figures("risk", draw, "Left: blocks by ratio. Right: share of blocks at or above each ratio."),
+            figures=self.figures("risk", draw, "Blocks by ratio, and the share of blocks at or above each ratio."),
             notes=[f"Figures are of the first {DRAWN_CELLS} cells."] * (len(self.labels) > len(self.drawn)),
         )
 
@@ -270,8 +270,8 @@ class _Page(SpineVerdict):
         }  # fmt: skip
         cells = {
             "leaves": ("blocks", "count"), "answered": ("with an answer", "count"),
-            "unprotected": ("not protected", "count"), "log_evidence": ("log evidence", "parameter"),
-            "truncation_bound": ("mass left out", "at most"),
+            "unprotected": ("not protected", "count"), "log_evidence": ("log evidence", "number"),
+            "truncation_bound": ("mass left out", "number"),
         }  # fmt: skip
         evidence = self.data["cells"]["log_evidence"].round(2)
         counted = self.table("cells", cells, data=self.data["cells"].assign(log_evidence=evidence))

@@ -70,14 +70,21 @@ def solve(
 def verdict(scenario: Scenario, tree: xr.DataTree) -> tuple[str, str]:
     """Verdict on the guarantees and, if there is one, on the profile: text and status."""
     status = worst_status(tree)
-    lines = [UNLIMITED if audit_words.is_unlimited(tree["bound"].to_dataset()) else VERDICTS[status]]
-    if status == "violated":
-        for line in _violations(scenario, tree)[:1]:
-            lines.append(f"{sentence(line)}. {'Guarantee that much, or add' if ' spends ' in line else 'Add'} noise.")
-    if scenario.profile is not None and "profile" not in left_out(tree):
-        judged = profile_verdict.verdicts(scenario, tree)
-        lines.append(profile_verdict.verdict_sentence(judged))
-        status = "violated" if status == "holds" and judged.attrs["status"] == "broken" else status
+    has_profile = scenario.profile is not None and "profile" not in left_out(tree)
+    judged = profile_verdict.verdicts(scenario, tree) if has_profile else None
+    broken = judged is not None and judged.attrs["status"] == "broken"
+    violations = _violations(scenario, tree) if status == "violated" else []
+    if violations:
+        first = violations[0]
+        lines = [f"{sentence(first)}."]
+        # where the profile is broken too, its remedy is for both
+        if not broken:
+            lines.append(f"{'Guarantee that much, or add' if ' spends ' in first else 'Add'} noise.")
+    else:
+        lines = [UNLIMITED if audit_words.is_unlimited(tree["bound"].to_dataset()) else VERDICTS[status]]
+    if judged is not None:
+        lines.append(profile_verdict.verdict_sentence(judged, also=bool(violations)))
+        status = "violated" if status == "holds" and broken else status
     return " ".join(lines), status
 
 

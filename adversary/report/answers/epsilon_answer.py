@@ -209,8 +209,10 @@ def _card(recommended: Recommended) -> Card:
     drawing = Figure(
         "epsilon_by_reader",
         lambda: plot.epsilon_profile(recommended),
-        "The largest epsilon that the tolerance for each adversary allows, by their priors. Dots: adversaries who need "
-        "the smallest epsilon, not rounded (open: approached, never reached).",
+        "The largest epsilon that each profile allows, not rounded (open: approached, never reached)."
+        if len(recommended) > 1
+        else "The largest epsilon that the tolerance for each adversary allows, by their priors. Dots: adversaries who "
+        "need the smallest epsilon, not rounded (open: approached, never reached).",
     )
     if len(recommended) == 1:
         (one,) = recommended.values()

@@ -65,8 +65,10 @@ ANY = "every count is equally likely to them beforehand."
 TOTALS = (
     "every total that the person is in is equally likely to them beforehand, and of the cells beside they read the sum."
 )
-EXPECTED = "beforehand they expect the given counts in every cell, as Poisson laws."
-LAW = "beforehand they believe the same law of every cell; one of few people with an end pulls below the prior."
+EXPECTED = "beforehand they expect the given counts in every cell, as Poisson distributions."
+LAW = (
+    "beforehand they believe the same distribution of every cell; one of few people with an end pulls below the prior."
+)
 HOUSEHOLD = "Of the largest household of each cell they know all but the person."
 
 

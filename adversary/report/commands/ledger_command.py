@@ -157,6 +157,19 @@ def _solve(ledger: Ledger, file: Path) -> xr.DataTree:
     return Summary(ledger.title or file.stem, ("releases", "left"), verdict).on(tree)
 
 
+def _short(guarantee: Guarantee, upper: bool) -> str:
+    """A guarantee's definition and parameters, to three digits."""
+    parameters = join_words([f"{name} {format_bound(x, upper)}" for name, x in guarantee.budget.items()])
+    return f"{guarantee.definition}, {parameters}"
+
+
+def _spent_in_short(ledger: Ledger, tree: xr.DataTree) -> str:
+    """What is spent, in short where it is a guarantee with parameters."""
+    total = ledger.spent
+    short = bool(ledger.entries) and not isinstance(total, PrivacyLoss)
+    return _short(total, True) if short else str(tree.attrs["spent"])
+
+
 @guarded_document
 def _document(ledger: Ledger, tree: xr.DataTree) -> Document:
     """Report on a ledger: the budget spent, the budget left, and every release."""
@@ -172,8 +185,8 @@ def _document(ledger: Ledger, tree: xr.DataTree) -> Document:
     releases, left = tree["releases"].to_dataset(), tree["left"].to_dataset()
     return Document(
         tree,
-        Card([("limit", str(tree.attrs["limit"])), ("spent", str(tree.attrs["spent"])), ("releases", as_given(count))],
-             sentence=str(tree.attrs["words"])),
+        Card([("limit", _short(ledger.limit, False)), ("spent", _spent_in_short(ledger, tree)),
+              ("releases", as_given(count))], sentence=str(tree.attrs["words"])),
         sections=[
             attempt(
                 "What is left",

@@ -48,7 +48,7 @@ PASSES = (">=", ">")
 ADJUSTMENTS = ("least squares", "nonnegative")
 
 NOISE = {
-    "noise": Key("word", "law of the noise", "discrete gaussian", tuple(NOISES)),
+    "noise": Key("word", "distribution of the noise", "discrete gaussian", tuple(NOISES)),
     "rho": Key("number", "zCDP of one count: a number, or a product of fractions", None, example='"1/10"'),
     "sigma": Key("number", "its parameter instead: of Gaussian noise", None, example="2.0"),
     "epsilon": Key("number", "of geometric noise, Laplace noise or randomized response", None, example="1.0"),

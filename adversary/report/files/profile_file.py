@@ -85,7 +85,7 @@ _UTILITY = {
     "base": Key("whole", "people or events that the rate is out of, known exactly", example="4012", make=_count),
     "target": Key("number", "the rate it is compared with", example='"6/1000"', make=_rate),
     "deviations": Key("numbers", "distances of the true rate from it", example='["1/2000", "1/1000"]'),
-    "noise": Key("word", "law of the noise", "geometric", tuple(NOISES)),
+    "noise": Key("word", "distribution of the noise", "geometric", tuple(NOISES)),
 }
 ASKED = {
     "statistic": Key("word", "what may be published: anything, or one count only", STATISTICS[0], STATISTICS),

@@ -35,12 +35,15 @@ _PRIOR = {
     "cells": Key("list", "probability of a record in each cell", None, example="[[0.2, 0.3], [0.1, 0.4]]"),
     "odds_ratio": Key("number", "of a two by two table, in place of cells", None, example="2"),
     "concentration": Key(
-        "list", "of a Dirichlet law of the table, in place of cells", None, example="[[1, 1], [1, 1]]"
+        "list", "of a Dirichlet distribution of the table, in place of cells", None, example="[[1, 1], [1, 1]]"
     ),
 }
 _TABLE = {
     "noise": Key(
-        "word", "law of the noise, the first two of the whole table", words=(*MADE, *CELLS), example='"geometric"'
+        "word",
+        "distribution of the noise, the first two of the whole table",
+        words=(*MADE, *CELLS),
+        example='"geometric"',
     ),
     **{name: LEVEL[name] for name in PARAMETERS},
     "epsilon": LEVEL["epsilon"]._replace(live=True),

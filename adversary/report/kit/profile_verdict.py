@@ -76,10 +76,18 @@ def caveat(scenario: Scenario) -> str:
     )
 
 
-def verdict_sentence(table: xr.Dataset) -> str:
-    """The sentence of these verdicts, with the remedy where the profile is broken."""
+def verdict_sentence(table: xr.Dataset, *, also: bool = False) -> str:
+    """The sentence of these verdicts, with the remedy where the profile is broken.
+
+    Parameters
+    ----------
+    table : of `verdicts`
+    also : it follows a sentence on a violated guarantee
+    """
     status = str(table.attrs["status"])
     sentence = SAID[UNPROMISED if status == BROKEN and table.sizes["definition"] == 1 else status]
+    if also and status == BROKEN:
+        sentence = "The risk profile is broken too."
     return f"{sentence} {table.attrs['remedy']}".strip()
 
 

@@ -237,7 +237,7 @@ def to_html(document: Document) -> str:
     """The document as one HTML page; what is put into it is escaped and made safe to show, nothing may be missing."""
     folder = Path(__file__).parent / "templates"
     made = environment(folder, autoescape=True, finalize=_finalize, trim_blocks=True).get_template("document.html.j2")
-    return printable(made.render(document=document, words=WORDS, inline=inline))
+    return printable(made.render(document=document, words=WORDS, inline=inline, coded=_coded))
 
 
 def inline(figure: Figure) -> str:
@@ -247,6 +247,13 @@ def inline(figure: Figure) -> str:
     made = {"column": figure.svg, "phone": figure.phone_svg}
     drawn = {size: inline_svg(svg, f"{figure.name}-{size}") for size, svg in made.items() if isinstance(svg, bytes)}
     return Markup("".join(f'<div class="{size}">{svg}</div>' for size, svg in drawn.items()))
+
+
+def _coded(text: str) -> Any:
+    """A text for a page, escaped, in which names between backticks are code."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(printable(text)))))
 
 
 def _finalize(value: Any) -> Any:

@@ -169,12 +169,14 @@ def _accuracy_of_one(row: xr.Dataset, digits: int | None) -> Axes:
 def _names_above(ax: Axes, epsilon: Floats, names: list[str]) -> None:
     """Names of profiles over their epsilon, upright, pushed apart where they would overlap."""
     marks.settle(ax)
+    # on a phone the axis is named there
+    above = 26.0 if sheet.size().stacked else 10.0
     width = float(ax.get_window_extent().width) * sheet.POINT
     scale = ax.transData + ax.transAxes.inverted()
     ends = [float(scale.transform((e, 0.0))[0]) for e in epsilon]
     for name, end, place in zip(names, ends, marks.separate_labels(ends, [15.0 / width] * len(ends)), strict=True):
         ax.annotate(
-            epsilon_map.short(name), (end, 1.0), xycoords="axes fraction", xytext=((place - end) * width, 10.0),
+            epsilon_map.short(name), (end, 1.0), xycoords="axes fraction", xytext=((place - end) * width, above),
             textcoords="offset points", rotation=90, ha="center", va="bottom", annotation_clip=False,
             color=sheet.INK,
             arrowprops={"arrowstyle": "-", "color": sheet.QUIET, "lw": 0.6, "shrinkA": 0, "shrinkB": 0},

@@ -86,7 +86,7 @@ def epsilon_profile(recommended: Recommendation | Mapping[str, Recommendation]) 
     recommended = {"": recommended} if isinstance(recommended, Recommendation) else dict(recommended)
     if not recommended:
         raise ValueError("recommended must hold at least one profile, got none")
-    return epsilon_panels(recommended) if len(recommended) == 1 else _rows(recommended)
+    return _over_priors(*recommended.values()) if len(recommended) == 1 else _rows(recommended)
 
 
 def _rows(recommended: Mapping[str, Recommendation]) -> Axes:
@@ -124,59 +124,43 @@ def _rows(recommended: Mapping[str, Recommendation]) -> Axes:
     return ax
 
 
-@sheet.house_style
-def epsilon_panels(recommended: Mapping[str, Recommendation]) -> Axes | sheet.Panels:
-    """The largest epsilon each adversary's tolerance allows, over the priors, and the adversary who needs the smallest.
-
-    Parameters
-    ----------
-    recommended : by name, at least one; a single one about both priors is drawn on plain and on log axes
-    """
-    single = len(recommended) == 1
-    both = single and any(free_prior(one.profile) is None for one in recommended.values())
-    pairs = [(name, one, log) for name, one in recommended.items() for log in ((False, True) if both else (False,))]
-    axes = panels(len(pairs))
-    norm, needed = _norm(recommended), [one.loss for one in recommended.values() if one.status == BOUNDED]
-    heights = (0.6 * min(needed), 4.0 * max(needed)) if needed and not single else None  # several curves share an axis
-    for ax, (name, one, log) in zip(axes, pairs, strict=True):
-        if free_prior(one.profile) is None:
-            _map(ax, one, norm, log=log, small=not single)
-        else:
-            _curve(ax, one, heights, small=not single)
-        if both:
+def _over_priors(one: Recommendation) -> Axes | sheet.Panels:
+    """The largest epsilon that each adversary's tolerance allows, over the priors; a dot at the smallest."""
+    both = free_prior(one.profile) is None
+    axes = panels(2 if both else 1)
+    if both:
+        norm = _norm(one)
+        for ax, log in zip(axes, (False, True), strict=True):
+            _map(ax, one, norm, log=log)
             ax.set_title("small priors, on log axes" if log else "all priors")
-        elif not single:
-            ax.set_title(in_two_lines(name))
-    outer_labels(axes)
-    if any(part.get_gid() in COLOURED for ax in axes for part in ax.collections):
-        place: Any = {"location": "bottom", "shrink": 0.8} if sheet.size().stacked else {"shrink": 0.9}
-        bar = sheet.figure_of(axes).colorbar(ScalarMappable(norm, "viridis"), ax=axes, extend="max", pad=0.02, **place)
-        bar.set_label("largest epsilon allowed")
-        bar.outline.set_visible(False)
-        marks.plain_log_axis(bar.ax, "x" if sheet.size().stacked else "y")
-    shape = "Colours over both priors." if both else f"{len(pairs)} panel{'s' * (len(pairs) > 1)} over priors."
+        if any(part.get_gid() in COLOURED for ax in axes for part in ax.collections):
+            _colour_bar(axes, norm)
+    else:
+        _curve(axes[0], one)
+    shape = "Colours over both priors." if both else "A curve over one prior."
     about = "Dot: the adversary who needs it"
     if both:
         about += "; inclusion: prior that the target is in; value: that their record is in S, if so"
-    sheet.headline(axes, _smallest_epsilon_words(recommended), about, shape=shape)
-    return axes[0] if len(axes) == 1 else axes
+    sheet.headline(axes, _smallest_epsilon_words(one), about, shape=shape)
+    return axes if both else axes[0]
 
 
-def _smallest_epsilon_words(recommended: Mapping[str, Recommendation]) -> str:
-    """The smallest epsilon that somebody needs, and their priors; of several the range."""
-    bounded = [one for one in recommended.values() if one.status == BOUNDED]
-    if len(recommended) == 1 and bounded:
-        least = format_bound(bounded[0].loss, False, 3)
-        where = f"inclusion {prior(bounded[0].inclusion)}, value {prior(bounded[0].value)}"
-        return f"The smallest epsilon {f'is {least}, at' if bounded[0].attained else f'nears {least} towards'} {where}"
-    if len(recommended) == 1:
-        (one,) = recommended.values()
+def _colour_bar(axes: sheet.Panels, norm: LogNorm) -> None:
+    """The scale of colours, beside the maps, or below them where they are stacked."""
+    place: Any = {"location": "bottom", "shrink": 0.8} if sheet.size().stacked else {"shrink": 0.9}
+    bar = sheet.figure_of(axes).colorbar(ScalarMappable(norm, "viridis"), ax=axes, extend="max", pad=0.02, **place)
+    bar.set_label("largest epsilon allowed")
+    bar.outline.set_visible(False)
+    marks.plain_log_axis(bar.ax, "x" if sheet.size().stacked else "y")
+
+
+def _smallest_epsilon_words(one: Recommendation) -> str:
+    """The smallest epsilon that somebody needs, and their priors."""
+    if one.status != BOUNDED:
         return one.words.split(": ")[0].split(" (")[0]
-    if len(bounded) < 2:
-        words = [f"One profile has a finite epsilon above 0: {epsilon_text(one)}" for one in bounded]
-        return (words or ["No profile has a finite epsilon above 0"])[0]
-    least, most = (epsilon_text(pick(bounded, key=lambda one: one.loss)) for pick in (min, max))
-    return f"The profiles allow an epsilon from {least} to {most}"
+    least = format_bound(one.loss, False, 3)
+    where = f"inclusion {prior(one.inclusion)}, value {prior(one.value)}"
+    return f"The smallest epsilon {f'is {least}, at' if one.attained else f'nears {least} towards'} {where}"
 
 
 def epsilon_text(one: Recommendation) -> str:
@@ -227,25 +211,22 @@ def outer_labels(axes: sheet.Panels) -> None:
             ax.set_xlabel("")
 
 
-def prior_axis(ax: Axes, cut: Slice, least: float, *, small: bool) -> None:
-    """A log axis of priors; a small panel says there where it is cut."""
-    other = "value" if cut.along == "inclusion" else "inclusion"
-    where = f"{cut.along} prior ({other} {prior(cut.fixed)})"
-    ax.set(xscale="log", xlim=(least, 1.0), xlabel=where if small else LONG[cut.along])
+def prior_axis(ax: Axes, along: str, least: float) -> None:
+    """A log axis of priors."""
+    ax.set(xscale="log", xlim=(least, 1.0), xlabel=LONG[along])
     marks.plain_log_axis(ax, "x", percent)
 
 
-def dot(ax: Axes, at: tuple[float, float], one: Recommendation, text: str = "") -> None:
+def dot(ax: Axes, at: tuple[float, float], one: Recommendation) -> None:
     """The adversary who binds: filled, or open where there are only ever closer ones; the text stands beside it."""
     inner, edge = (BINDS, sheet.PAPER) if one.attained else (sheet.PAPER, BINDS)
     ax.plot(*at, "o", ms=8, mfc=inner, mec=edge, mew=1.4, clip_on=False, zorder=8, gid="binds")
-    if text:
-        x, y = (ax.transData + ax.transAxes.inverted()).transform(at)
-        ax.annotate(
-            text, at, xytext=(-10 if x > 0.5 else 10, 9 if y < 0.2 else -9), textcoords="offset points",
-            ha="right" if x > 0.5 else "left", va="bottom" if y < 0.2 else "top", color=sheet.INK,
-            **_AROUND,
-        )  # fmt: skip
+    x, y = (ax.transData + ax.transAxes.inverted()).transform(at)
+    ax.annotate(
+        f"{'needs' if one.attained else 'towards'} epsilon = {format_bound(one.loss, False, 3)}",
+        at, xytext=(-10 if x > 0.5 else 10, 9 if y < 0.2 else -9), textcoords="offset points",
+        ha="right" if x > 0.5 else "left", va="bottom" if y < 0.2 else "top", color=sheet.INK, **_AROUND,
+    )  # fmt: skip
 
 
 def slice_along(profile: RiskProfile, along: str, fixed: float) -> Slice:
@@ -258,20 +239,19 @@ def _epsilon(profile: RiskProfile, cut: Slice, statistic: str) -> Floats:
     return np.ravel(as_array(risk_surface(profile, *cut.readers, statistic)["epsilon"]))
 
 
-def _norm(recommended: Mapping[str, Recommendation]) -> LogNorm:
-    """One scale of colours for all, from the smallest epsilon above 0 on."""
+def _norm(one: Recommendation) -> LogNorm:
+    """A scale of colours for both maps, from the smallest epsilon above 0 on."""
     p = np.linspace(1.0 / 60.0, 1.0, 60)
-    surfaces = [np.ravel(risk_surface(one.profile, p, p, one.statistic)["epsilon"]) for one in recommended.values()]
-    every = np.concatenate([[one.loss for one in recommended.values()], *surfaces])
+    every = np.append(np.ravel(risk_surface(one.profile, p, p, one.statistic)["epsilon"]), one.loss)
     every = every[np.isfinite(every) & (every > 0.0)]
     low = float(every.min()) if every.size else 0.1
-    most = max((one.loss for one in recommended.values() if one.status == BOUNDED), default=low)
+    most = one.loss if one.status == BOUNDED else low
     return LogNorm(
         low, low * min(max(WIDEST, 5.0 * most / low), max(2.0, float(every.max()) / low if every.size else WIDEST))
     )
 
 
-def _map(ax: Axes, one: Recommendation, norm: LogNorm, *, log: bool, small: bool) -> None:
+def _map(ax: Axes, one: Recommendation, norm: LogNorm, *, log: bool) -> None:
     """epsilon over both priors: colours, contours, and whom the profile asks nothing of."""
     edges = np.geomspace(RARE, 1.0, CELLS + 1) if log else np.linspace(0.0, 1.0, CELLS + 1)
     middle = np.sqrt(edges[1:] * edges[:-1]) if log else 0.5 * (edges[1:] + edges[:-1])
@@ -283,7 +263,7 @@ def _map(ax: Axes, one: Recommendation, norm: LogNorm, *, log: bool, small: bool
         marks.plain_log_axis(ax, "x", percent)
         marks.plain_log_axis(ax, "y", percent)
     else:
-        ax.set(xticks=(ticks := np.linspace(0.0, 1.0, 3 if small else 6)), yticks=ticks)
+        ax.set(xticks=(ticks := np.linspace(0.0, 1.0, 6)), yticks=ticks)
         marks.in_percent(ax.xaxis, ax.yaxis)
     if ((epsilon > 0.0) & np.isfinite(epsilon)).any():
         shown = np.ma.masked_array(np.maximum(epsilon, float(norm.vmin or 0.0)), ~np.isfinite(epsilon))
@@ -301,8 +281,7 @@ def _map(ax: Axes, one: Recommendation, norm: LogNorm, *, log: bool, small: bool
     _say(ax, ~np.isfinite(epsilon), middle, NOTHING)
     _say(ax, epsilon == 0.0, middle, "may learn nothing")
     if not np.isnan(one.inclusion):
-        text = "" if small else _needs(one)
-        dot(ax, (max(one.inclusion, edges[0]), max(one.value, edges[0])), one, text)
+        dot(ax, (max(one.inclusion, edges[0]), max(one.value, edges[0])), one)
 
 
 def _line(ax: Axes, part: RiskProfile, one: Recommendation, norm: LogNorm, least: float) -> None:
@@ -327,31 +306,21 @@ def _say(ax: Axes, where: Any, middle: Floats, text: str) -> None:
         ax.text(middle[column], middle[row], lines, ha="center", va="center", gid=text, **_AROUND)
 
 
-def _curve(ax: Axes, one: Recommendation, heights: tuple[float, float] | None, *, small: bool) -> None:
+def _curve(ax: Axes, one: Recommendation) -> None:
     """epsilon over one prior, and where the profile asks for nothing."""
     along = free_prior(one.profile) or "inclusion"
     cut = slice_along(one.profile, along, one.profile.domain[1 if along == "inclusion" else 0][0])
     epsilon = _epsilon(one.profile, cut, one.statistic)
     bounded, free = one.status == BOUNDED, ~np.isfinite(epsilon)
-    bottom, top = heights or (0.0, 4.0 * one.loss if bounded else 1.0)
-    prior_axis(ax, cut, min(float(cut.x[0]), RARE), small=small)
-    ax.set(ylim=(bottom, top), ylabel="largest epsilon")
-    if heights:
-        ax.set_yscale("log")
-        marks.plain_log_axis(ax, "y")
+    top = 4.0 * one.loss if bounded else 1.0
+    prior_axis(ax, along, min(float(cut.x[0]), RARE))
+    ax.set(ylim=(0.0, top), ylabel="largest epsilon")
     ax.plot(cut.x, np.where(free, np.nan, epsilon), color=sheet.AFTER, gid="epsilon")
     if free.any():
-        ax.fill_between(cut.x, bottom, top, where=free, color=sheet.LINE, lw=0, gid=NOTHING)
-        if not small:
-            centre = float(np.sqrt(np.prod(cut.x[free][[0, -1]])))
-            lines = NOTHING.replace("for ", "for\n")
-            ax.text(centre, 0.5 * (bottom + top), lines, ha="center", va="center", gid=NOTHING)
+        ax.fill_between(cut.x, 0.0, top, where=free, color=sheet.LINE, lw=0, gid=NOTHING)
+        centre = float(np.sqrt(np.prod(cut.x[free][[0, -1]])))
+        ax.text(centre, 0.5 * top, NOTHING.replace("for ", "for\n"), ha="center", va="center", gid=NOTHING)
     if bounded:
         at = max(one.inclusion if along == "inclusion" else one.value, ax.get_xlim()[0])
         ax.axhline(one.loss, color=BINDS, lw=1.0, ls=marks.MARK, gid="needed")
-        dot(ax, (at, one.loss), one, format_bound(one.loss, False, 3) if small else _needs(one))
-
-
-def _needs(one: Recommendation) -> str:
-    """Label beside the adversary who determines epsilon."""
-    return f"{'needs' if one.attained else 'towards'} epsilon = {format_bound(one.loss, False, 3)}"
+        dot(ax, (at, one.loss), one)

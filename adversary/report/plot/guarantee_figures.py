@@ -196,8 +196,10 @@ def posterior_by_prior(
     ax.plot(across, across, color=sheet.INK, lw=1.0, gid="unmoved")
     for end, colour in zip(ends, (sheet.FINDING, sheet.AFTER), strict=True):
         seen = (np.minimum(marked, end) >= least) & (np.maximum(marked, end) <= 1.0 - least)
-        dots = logit(marked[seen]), logit(end[seen])
-        ax.plot(*dots, "o", color=colour, mec=sheet.PAPER, clip_on=False, zorder=5)
+        # the layout would make room for an empty line at the corner of the figure
+        if seen.any():
+            dots = logit(marked[seen]), logit(end[seen])
+            ax.plot(*dots, "o", color=colour, mec=sheet.PAPER, clip_on=False, zorder=5)
     marks.odds_axis(ax, least, 1.0 - least)
     marks.odds_axis(ax, least, 1.0 - least, "y")
     ax.set(xlabel="probability before the release", ylabel="probability after it")

@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 
-from adversary._core import PERCENT, logit, outward_percent, percent
+from adversary._core import logit, percent, percentage
 from adversary.driver import OWN, shown_bound
 from adversary.report.kit import of_reader
 from adversary.report.kit.audit_words import bound_name, unreliable
@@ -24,6 +24,12 @@ WIDE = 10.0
 
 # Pixels of a band.
 THICK = 12.0
+
+# Where an axis of probabilities may end below 100%.
+ROUND_ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75)
+
+# Share of the axis that the words on the prior, the average and the bound take beside each other.
+BESIDE = 0.22
 
 
 class Row(NamedTuple):
@@ -70,7 +76,7 @@ def at_most(p: float, upper: bool = True) -> str:
     p : probability
     upper : False for a lower bound
     """
-    return f"{outward_percent(p, upper, 3)}{PERCENT}"
+    return percentage(p, upper)
 
 
 @sheet.house_style
@@ -236,7 +242,8 @@ def interval_rows(every: Sequence[Row], label: str, ax: Axes | None) -> Axes:
                 solid_capstyle="butt", zorder=2)  # fmt: skip
         ax.plot([at(row.low), at(row.high)], [i, i], color=sheet.AFTER, lw=sheet.POINT * THICK, alpha=marks.CORE,
                 solid_capstyle="butt", zorder=2, gid=f"90% {row.name}")  # fmt: skip
-        ax.vlines(at(row.prior), i - 0.28, i + 0.28, color=sheet.INK, lw=sheet.POINT * 2.0, zorder=3,
+        # down to the band's lower edge, below which the first row is named
+        ax.vlines(at(row.prior), i - 0.28, i + 0.5 * THICK / sheet.PITCH, color=sheet.INK, lw=sheet.POINT * 2.0, zorder=3,
                   gid=f"prior {row.name}")  # fmt: skip
         ax.plot(at(row.mean), i, "o", color=sheet.AFTER, mec=sheet.PAPER, mew=0.8, zorder=4,
                 gid=f"expected {row.name}")  # fmt: skip
@@ -247,11 +254,17 @@ def interval_rows(every: Sequence[Row], label: str, ax: Axes | None) -> Axes:
     if wide:
         marks.odds_axis(ax, *ends)
     else:
-        ax.set_xlim(0.0, 1.0)
+        ax.set_xlim(0.0, _round_end(inside))
         marks.in_percent(ax.xaxis)
     ax.set_xlabel(label)
     _name_marks(ax, every[0], at)
     return ax
+
+
+def _round_end(inside: Sequence[float]) -> float:
+    """The end of an axis from 0 that holds these probabilities: a round one, or 100%."""
+    most = 1.1 * max(inside, default=1.0)
+    return next((end for end in ROUND_ENDS if most <= end), 1.0)
 
 
 def _name_marks(ax: Axes, row: Row, at: object) -> None:
@@ -266,4 +279,6 @@ def _name_marks(ax: Axes, row: Row, at: object) -> None:
     marks.note_at(ax, (place(0.5 * (row.low + row.high)), 0.0), "in 9 of 10 releases", (0.0, -8.0), va="top",
                   color=sheet.AFTER)  # fmt: skip
     end = row.most if np.isfinite(row.most) else 1.0
-    marks.note_at(ax, (place(end), 0.0), "bound", (0.0, 24.0), ha="center")
+    left, right = ax.get_xlim()
+    near = min(abs(place(end) - place(p)) for p in (row.prior, row.mean)) < BESIDE * (right - left)
+    marks.note_at(ax, (place(end), 0.0), "bound", (0.0, 24.0 if near else 10.0), ha="center")

@@ -85,7 +85,7 @@ def edge_labels(ax: Axes, labels: Sequence[Label], *, left: bool = False, width:
     scale = ax.transData + ax.transAxes.inverted()
     ends = [float(scale.transform((x, min(max(y, low), high)))[1]) for y, _, _ in labels]
     sizes = [1.28 * points * (text.count("\n") + 1) / height for text in texts]
-    places = separate_labels(ends, sizes)
+    places = separate_labels(ends, sizes, 1.28 * points / height / 2.0)
     moved = np.abs(np.subtract(places, ends)) > 0.6 * points / height
     sign = -1.0 if left else 1.0
     # of all, so that no line crosses another label
@@ -106,11 +106,17 @@ def settle(ax: Axes) -> None:
         figure.draw_without_rendering()
 
 
-def separate_labels(places: Sequence[float], sizes: Sequence[float]) -> list[float]:
-    """Places moved as little as a few sweeps need so that no two labels overlap, in the same order."""
+def separate_labels(places: Sequence[float], sizes: Sequence[float], over: float = np.inf) -> list[float]:
+    """Places moved as little as a few sweeps need so that no two labels overlap, in the same order.
+
+    Labels are parts of an axis from 0 to 1; none reaches further than `over` beyond its ends, where all have room.
+    """
     order = np.argsort(places, kind="stable")
     place, size = np.array(places, dtype=float)[order], np.array(sizes, dtype=float)[order]
+    ends = size / 2 - over, 1.0 + over - size / 2
     for _ in range(200):
+        if size.sum() <= 1.0:
+            place = np.clip(place, *ends)
         overlap = (size[1:] + size[:-1]) / 2 - np.diff(place)
         if not (overlap > 1e-4).any():
             break

@@ -344,12 +344,13 @@ def _is_whole(figure: Figure, axes: Any) -> bool:
 def _lay_labels(axes: Any) -> None:
     """Labels of vertical axes above them, where there is no room to write them upright."""
     for one in np.ravel(axes):
-        if label := one.get_ylabel():
-            one.set_ylabel("")
-            over = one.get_title(loc="left")
-            place = one.get_subplotspec()
-            letters = 46 // (place.get_gridspec().ncols if place else 1)
-            one.set_title(fill(f"{over}{': ' * bool(over)}{label}", letters), color=QUIET, fontsize=POINT * NOTE)
+        over, label = one.get_title(loc="left"), one.get_ylabel()
+        place = one.get_subplotspec()
+        columns = place.get_gridspec().ncols if place else 1
+        one.set_ylabel("")
+        text = over if label in over else f"{over}{': ' * bool(over)}{label}"
+        if label or (over and columns > 1):
+            one.set_title(fill(text, 46 if columns == 1 else 40 // columns), color=QUIET, fontsize=POINT * NOTE)
 
 
 def _text(figure: Figure, text: str, letters: float, gid: str, **how: Any) -> Text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -156,10 +157,16 @@ def described_prior(prior: str) -> str:
     if not prior.startswith("{"):
         return prior
     kind, *rest = json.loads(prior).items()
-    parts = [
-        f"{name} {', '.join(f'{x:.3g}' for x in value) if isinstance(value, list) else value}" for name, value in rest
-    ]
-    return "; ".join([str(kind[1]), *parts])
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(kind[1])).lower()
+    return "; ".join([words, *(f"{name} {_in_a_row(value)}" for name, value in rest)])
+
+
+def _in_a_row(value: Any) -> str:
+    """Numbers one after another; equal ones once."""
+    if not isinstance(value, list):
+        return str(value)
+    numbers = [f"{x:.3g}" for x in value]
+    return f"{numbers[0]} each" if len(numbers) > 1 == len(set(numbers)) else ", ".join(numbers)
 
 
 def described_others(known: int | str | None) -> str:
