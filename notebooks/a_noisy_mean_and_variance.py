@@ -212,7 +212,8 @@ ax.set(xlim=(2, 98), ylim=(0, 100))
 ax.set(xlabel="centre of the prior", ylabel="mean of the population, with 95%")
 adv.plot.headline(
     ax,
-    "The more a prior is worth, the further it pulls",
+    f"A prior worth 10 values moves the mean by up to {moved[10]:.0f}, one "
+    f"worth 1 by {moved[1]:.0f}",
     "Posterior mean and 95% interval, using the bounds",
     shape="Two rising curves with bands; that of the weightier prior is "
     "steeper.",
@@ -314,7 +315,8 @@ ax.set_yticks([10, 30, 100, 300], ["10", "30", "100", "300"])
 ax.minorticks_off()
 adv.plot.headline(
     ax,
-    "The bounds matter most where the noise is largest",
+    f"Where the noise is largest, bounds shorten the interval from "
+    f"{gain['ignoring them'][0]:.0f} to {gain['using the bounds'][0]:.0f}",
     "Median over 40 releases of one sample of 43 values",
     shape="Two falling lines that meet at the largest budget.",
 )

@@ -142,7 +142,7 @@ assert round(adv.ZeroConcentratedDP(0.5).power(0.05), 3) == 0.336
 #
 # A release protects whoever it was made for. Noise of variance 100 on page views is zCDP of rho 0.005 for one view of
 # one page, 0.05 for a device that views ten pages a day, and 1.5 for the same device over thirty days: one noise, three
-# guarantees. "Who is protected, and by how much" (a how-to page) has households, devices, reports and periods.
+# guarantees. [Who is protected](concepts/who_is_protected.md) has households, devices, reports and periods.
 
 # %%
 page = adv.Level("page", adv.DiscreteGaussian(10.0))
@@ -163,96 +163,6 @@ pd.DataFrame(costs).T.round(3)
 
 # %% tags=["remove-cell"]
 assert [round(one["rho"], 3) for one in costs.values()] == [0.005, 0.05, 1.5]
-
-# %% [markdown]
-# ## Epsilon and delta: a curve, not a number
-#
-# The 2020 Census redistricting data were announced as rho = 2.63. To turn this into an epsilon one chooses a delta and
-# a conversion. At delta = 1e-10 the published simple conversion gives 18.20, the tight one 17.44, and the noise that
-# was really used, 142 discrete Gaussians composed exactly, 16.75. The noise is the same in all three: only the
-# bookkeeping differs.
-
-# %% tags=["hide-input"]
-release = adv.census.pl94().loss
-adv.plot.epsilon_delta({"the noise itself": release}, rho=2.63)
-plt.show()
-
-# %% tags=["remove-cell"]
-tight = adv.ZeroConcentratedDP(2.63)
-epsilons = [
-    adv.definitions.simple_epsilon(2.63, 1e-10),
-    tight.epsilon(1e-10),
-    release.epsilon(1e-10),
-]
-assert [np.ceil(100 * e) for e in epsilons] == [1820, 1744, 1675]
-
-# %% [markdown]
-# delta is *not* the probability that the loss exceeds epsilon. It is smaller: a release whose likelihood ratio is
-# e^loss counts only for the part 1 - e^(epsilon - loss) of its probability. Nor is that probability a safe guarantee,
-# since post-processing can raise it. The probabilistic bound that survives post-processing (pbDP) is larger:
-
-# %%
-gaussian = adv.Gaussian(1.0 / np.sqrt(2.0 * 2.63)).privacy_loss()
-views = {
-    "delta of (5, delta)-DP": gaussian.delta(5.0),
-    "P(loss > 5), of the release as it is": gaussian.tail(5.0)[0],
-    "P(loss > 5), after any post-processing": gaussian.pbdp_delta(5.0),
-    "the same, from rho alone": adv.definitions.pbdp_delta_markov(
-        5.0, rho=2.63
-    ),
-}
-pd.Series(views).round(3).to_frame("Gaussian noise, rho 2.63")
-
-# %% tags=["remove-cell"]
-assert list(views.values()) == sorted(views.values())
-answer = adv.RandomizedResponse(1.0).privacy_loss()
-twice = 2 * answer
-assert round(twice.tail(0.5)[0], 3) == 0.534
-assert round(answer.tail(0.5)[0], 3) == 0.731
-assert twice.pbdp_delta(0.5) >= 0.731
-
-# %% [markdown]
-# How can post-processing raise a tail? Ask a yes-no question twice, with randomised response of epsilon = 1. With both
-# answers, the loss exceeds 1/2 with probability 0.53, which is when they agree on the truth. Throw the second answer
-# away, and it does so with probability 0.73: less information, but a larger tail.
-#
-# So with a delta, bounds on beliefs hold except with a stated probability. How sure can an adversary at even odds
-# become of which block of a block group somebody lives in? The concern is scenario A of
-# [the 2020 Census budget](the_2020_census_budget.ipynb), with rho = 0.1115: at most 78.8% by rho alone, and 75.6% by
-# the noise itself, in 95% of releases and after any post-processing.
-
-# %%
-block = adv.census.scenario("A")
-by_rho = adv.ZeroConcentratedDP(float(block.rho))
-failures = [1e-10, 1e-4, 0.01, 0.05]
-at_most = {
-    "rho alone": [by_rho.posterior_bounds(0.5, f)[1] for f in failures],
-    "the noise": [block.loss.posterior_bounds(0.5, f)[1] for f in failures],
-}
-at_most = pd.DataFrame(at_most, index=pd.Index(failures, name="may fail"))
-np.ceil(1000 * at_most) / 1000
-
-# %% tags=["remove-cell"]
-assert np.ceil(1000 * at_most.iloc[-1]).tolist() == [788, 756]
-
-# %% [markdown]
-# ## Adding up
-#
-# A hundred releases at epsilon = 0.1 each cost 10 by addition. Once a delta is allowed they cost less, and optimal
-# composition is much below the published formula: 5.96 against 7.49 at delta = 1e-9. `n * g` and `+` compose,
-# guarantees and noise alike.
-
-# %%
-hundred = 100 * adv.PureDP(0.1)
-advanced = adv.definitions.compose_advanced
-costs = {
-    delta: [10.0, advanced([0.1] * 100, delta), hundred.epsilon(delta)]
-    for delta in (1e-9, 1e-6, 1e-3)
-}
-pd.DataFrame(costs, index=["basic", "advanced", "optimal"]).T.round(2)
-
-# %% tags=["remove-cell"]
-assert [round(one, 2) for one in costs[1e-9]] == [10.0, 7.49, 5.96]
 
 # %% [markdown]
 # ## The distribution of one adversary's posterior
@@ -356,5 +266,6 @@ assert float(compared["largest"].max()) <= float(compared["largest_bound"])
 #
 # - Nothing about what a release teaches about a group, and so about everybody in it: see the street above.
 # - Nothing about facts that are published exactly. Invariants restrict which pairs of data sets can be compared at all.
+# - Nothing about many releases: [epsilon, delta and composition](epsilon_delta_and_composition.ipynb) adds them up.
 # - Not that the worst case happens. The distribution of the posterior says what to expect; the bound says what cannot
 #   happen.

@@ -170,7 +170,8 @@ for axis in (ax.xaxis, ax.yaxis):
     axis.set_major_formatter(lambda p, _: f"{p:.0%}")
 adv.plot.headline(
     ax,
-    "What a belief gains under one truth it loses under the other",
+    f"Beliefs differ by {100 * np.ptp(correct['in']):.0f} points under one "
+    f"truth, by {100 * np.ptp(correct.mean(axis=1)):.0f} over both",
     "Share of releases with a right best guess; seven beliefs about the county",
     shape="Dots from the upper left to the lower right, all above the dashed "
     "diagonal.",
@@ -325,7 +326,8 @@ ax.set_ylabel("probability")
 ax.yaxis.set_major_formatter(lambda p, _: f"{p:.0%}")
 adv.plot.headline(
     ax,
-    "One sentence, three distributions: 0 to 10, nine chances in ten",
+    "One sentence gives three distributions, and answers 13 points apart",
+    "The sentence: between 0 and 10, with nine chances in ten",
     shape="Three curves over counts: skewed, bell-shaped and flat.",
 )
 plt.show()
@@ -415,6 +417,10 @@ assert (
 
 # %% tags=["hide-input"]
 figure, ax = plt.subplots()
+quiet, loud = (
+    float(fits[name]["posterior"]["rate[block group]"].mean())
+    for name in ("quiet", "loud")
+)
 for i, (name, fit) in enumerate(fits.items()):
     rate = fit["posterior"]["rate[block group]"].values.ravel()
     ax.hist(
@@ -438,7 +444,8 @@ ax.set_yticks([])
 ax.spines["left"].set_visible(False)
 adv.plot.headline(
     ax,
-    "The loud release leaves the prior rate behind",
+    f"The loud release takes the expected rate from 2 to {loud:.1f}, the "
+    f"quiet one to {quiet:.1f}",
     "Draws of the unknown rate after two releases",
     shape="Two histograms; one lies near the prior curve, the other at three "
     "times its mean.",

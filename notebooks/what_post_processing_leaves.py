@@ -164,7 +164,7 @@ ax.set_ylabel("probability that the target is in")
 ax.yaxis.set_major_formatter(lambda p, _: f"{p:.0%}")
 adv.plot.headline(
     ax,
-    "Merged releases share one posterior",
+    "Clamping merges all counts below 0 into one posterior, 41%",
     "Posterior after what is published, by the noisy count that only the "
     "agency sees",
     shape="Dots rise; clamping is flat below 0, rounding is a staircase.",

@@ -87,6 +87,16 @@ def test_it_begins_with_its_result(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_it_has_thumbnails_without_words(name: str) -> None:
+    for end in ("", "_dark"):
+        drawn = (NOTEBOOKS / "thumbnails" / f"{name.removesuffix('.py')}{end}.svg").read_text(encoding="utf-8")
+        texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawn)
+        assert not [text for text in texts if len(re.findall(r"[A-Za-z]{2,}", text)) > 1]
+        assert len(texts) <= 6
+        assert 'width="360"' in drawn
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_its_code_is_what_a_user_writes(name: str) -> None:
     """Public names alone are imported, and checks are not part of the story."""
     cells = [cell for cell in jupytext.read(NOTEBOOKS / name).cells if cell.cell_type == "code"]

@@ -249,7 +249,7 @@ def exactly(x: float) -> str:
 def format_parameter(x: float) -> str:
     """A parameter in full if that is short; otherwise to six digits, rounded up, to the weaker guarantee.
 
-    Below 1e-5 it is written with a power of ten.
+    Below 1e-6 it is written with a power of ten.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ def format_parameter(x: float) -> str:
     >>> format_parameter(0.1), format_parameter(1 / 3), format_parameter(1e-10)
     ('0.1', '0.333334', '1e-10')
     """
-    if 0.0 < x < 1e-5:
+    if 0.0 < x < 1e-6:
         short = as_given(x)
         return short if len(short) <= _LONGEST else format_bound(x, True, 6)
     full = exactly(x)

@@ -1,4 +1,4 @@
-"""Cards of examples: a line `notebook: finding` becomes a card with the notebook's title, first figure and finding.
+"""Cards of examples: a line `notebook: finding` becomes a card with the notebook's title, thumbnail and finding.
 
 A page has cards by a block
 
@@ -10,8 +10,6 @@ A page has cards by a block
 in which a title other than the notebook's stands between. With the option `toctree` the notebooks belong to the page.
 """
 
-import base64
-import io
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,12 +17,9 @@ import nbformat
 from docutils import nodes
 from docutils.parsers.rst import directives
 from docutils.statemachine import StringList
-from PIL import Image
 from sphinx.util.docutils import SphinxDirective
 
 FOLDER = Path(__file__).parents[1]
-SIZE = (720, 480)
-"""A thumbnail of 360 by 240, drawn twice as fine."""
 
 
 class Examples(SphinxDirective):
@@ -49,18 +44,21 @@ class Examples(SphinxDirective):
         for line in lines:
             name, *title, finding = (part.strip() for part in line.split(": "))
             names.append(name)
-            picture, caption = thumbnail(name)
-            shown = (
-                [f":img-top: {up}{picture}", f":img-alt: {caption}"]
-                if picture
-                else []
-            )
-            self.env.note_dependency(str(FOLDER / f"{name}.ipynb"))
-            text += [
-                f":::{{grid-item-card}} {title[0] if title else heading(name)}",
-                f":link: {up}{name}",
+            pictures = [
+                line
+                for end, mode in (("", "light"), ("_dark", "dark"))
+                for line in (
+                    f"```{{image}} {up}thumbnails/{name}{end}.svg",
+                    f":class: only-{mode} dark-light",
+                    f":alt: Figure of the example: {heading(name)}",
+                    "```",
+                )
             ]
-            text += [":link-type: doc", *shown, "", finding, ":::"]
+            self.env.note_dependency(str(FOLDER / f"{name}.ipynb"))
+            text += [":::{grid-item-card}", f":link: {up}{name}"]
+            text += [":link-type: doc", "", *pictures, "^^^"]
+            text += [f"**{title[0] if title else heading(name)}**", "", finding]
+            text.append(":::")
         text.append("::::")
         if "toctree" in self.options:
             text += ["", "```{toctree}", ":hidden:", "", *names, "```"]
@@ -82,56 +80,6 @@ def heading(name: str) -> str:
             if line.startswith("# ")
         )[2:]
     )
-
-
-def thumbnail(name: str) -> tuple[str, str]:
-    """The place of a picture of a notebook's first figure, below its title, and a text for those who do not see it."""
-    notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
-    outputs = [
-        one
-        for cell in notebook.cells
-        for one in cell.get("outputs", [])
-        if "image/png" in one.get("data", {})
-    ]
-    if not outputs:
-        return "", ""
-    path = FOLDER / f"_thumbnails/{name}.png"
-    path.parent.mkdir(exist_ok=True)
-    drawn = io.BytesIO()
-    shrunk(
-        Image.open(
-            io.BytesIO(base64.b64decode(outputs[0]["data"]["image/png"]))
-        ).convert("RGBA")
-    ).save(drawn, "PNG")
-    if not path.exists() or path.read_bytes() != drawn.getvalue():
-        path.write_bytes(drawn.getvalue())
-    return f"_thumbnails/{name}.png", f"Figure of the example: {heading(name)}"
-
-
-def shrunk(figure: Image.Image) -> Image.Image:
-    """A figure without its title, on white, in the size of a thumbnail."""
-    page = Image.new("RGBA", figure.size, "white")
-    page.alpha_composite(figure)
-    grey = page.convert("L")
-    rows = [
-        grey.crop((0, y, grey.width, y + 1)).getextrema()[0] < 200
-        for y in range(grey.height)
-    ]
-    first = next((y for y, inked in enumerate(rows) if inked), 0)
-    third = range(first, grey.height // 4)
-    gaps = [
-        y for y in third if not any(rows[y : y + max(2, grey.height // 100)])
-    ]
-    left, _, right, lower = grey.point(
-        lambda shade: 255 * (shade < 250)
-    ).getbbox() or (0, 0, *page.size)
-    page = page.crop((left, gaps[-1] if gaps else 0, right, lower))
-    page.thumbnail(SIZE, Image.Resampling.LANCZOS)
-    whole = Image.new("RGB", SIZE, "white")
-    whole.paste(
-        page, ((SIZE[0] - page.width) // 2, (SIZE[1] - page.height) // 2)
-    )
-    return whole
 
 
 def setup(app: Any) -> None:

@@ -136,7 +136,7 @@ def test_accuracy_draws_the_trade_off_table_and_names_every_profile() -> None:
 
 
 def test_accuracy_of_one_profile_is_drawn_against_the_true_rate() -> None:
-    table = county().sel(profile=["2 times"])
+    table = county().sel(profile=["2x"])
     figure = saved(figure_of(accuracy(table)))
     (ax,) = figure.axes
     rate, chance = xy(parts(ax, "wrong")[0])

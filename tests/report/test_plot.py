@@ -145,6 +145,15 @@ def test_files_of_the_home_page_are_there_in_both_modes_and_widths() -> None:
     assert preview.shape[:2] == site_figures.PREVIEW[::-1]
 
 
+def test_a_figure_that_is_saved_tight_keeps_its_title(tmp_path: Path) -> None:
+    ax = adv.plot.trade_off({"epsilon = 1": adv.PureDP(1.0)})
+    ax.figure.savefig(tmp_path / "tight.png", bbox_inches="tight")
+    height, width, _ = plt.imread(tmp_path / "tight.png").shape
+    across, up = ax.figure.get_size_inches()
+    assert width >= 100 * across - 1
+    assert height >= 100 * up - 1
+
+
 PAGES = [ROOT / "README.md", *NOTEBOOKS.rglob("*.md")]
 PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)|<img\b([^>]*)>")
 HASHED = re.compile(r"^(_images/)?[0-9a-f]{16,}|\.(png|svg)$", re.IGNORECASE)

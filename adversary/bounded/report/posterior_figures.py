@@ -197,9 +197,8 @@ def posterior_joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "
         at = float(as_array(released)), float(as_array(variance)) ** 0.5
         ax.plot(*at, "x", color=sheet.INK, ms=8, mew=2, gid="released")
     words = PARAMETERS[first.quantity]
-    ax.set(**{
-        f"{axis}label": fill(_axis(words[name], quantity, unit), LETTERS) for axis, name in (("x", "mu"), ("y", "sigma"))
-    })  # fmt: skip
+    across, up = (fill(_axis(words[name], quantity, unit), LETTERS) for name in ("mu", "sigma"))
+    ax.set(xlabel=across, ylabel=up)
     dark = Line2D([], [], color=sheet.INK, lw=1.4, label="largest that the bounds allow")
     cross = Line2D([], [], color=sheet.INK, ls="", marker="x", label="released")
     marks.key(ax, dict(marks.coloured(posteriors)), [dark, cross])

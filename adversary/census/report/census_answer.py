@@ -214,7 +214,8 @@ def _cost(tree: xr.DataTree) -> str:
     short = _shortfall(one)
     if short is None:
         return counted
-    by = f"{format_number(abs(short))} {'less' if short > 0 else 'more'} than the sum of its own tables, which is used here"
+    side = "less" if short > 0 else "more"
+    by = f"{format_number(abs(short))} {side} than the sum of its own tables, which is used here"
     return f"{counted} The paper prints rho = {float(one['rho_printed']):g}, {by}."
 
 

@@ -39,7 +39,7 @@ _LEAST_SHARE = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Staircase(Calibrated, ContinuousNoise):
-    """Staircase noise: a density that decreases by e^-epsilon at the distances gamma w, (1 + gamma) w, ... from 0.
+    """Staircase noise: a density that decreases by a factor e^-epsilon from step to step.
 
     The step width w is the sensitivity. With b = e^-epsilon and k = 0, 1, ... the density is
 

@@ -75,10 +75,18 @@ def tables_command(
     table: Specs = None,
     levels: LevelNames = None,
     rho: Annotated[
-        str | None, typer.Option(help="With --levels: zCDP of all, or of each; discrete Gaussian.", metavar="NUMBERS")
+        str | None,
+        typer.Option(
+            help="With --levels: total rho, split evenly over them, or one of each: 0.05,0.03. Discrete Gaussian.",
+            metavar="NUMBERS",
+        ),
     ] = None,
     epsilon: Annotated[
-        str | None, typer.Option(help="With --levels: pure DP of all, or of each; geometric.", metavar="NUMBERS")
+        str | None,
+        typer.Option(
+            help="With --levels: total epsilon, split evenly over them, or one of each: 0.5,0.3. Geometric.",
+            metavar="NUMBERS",
+        ),
     ] = None,
     prior: Annotated[
         float | None, typer.Option(help="The adversary's prior, such as 0.1.", metavar="P", show_default="0.5")

@@ -243,7 +243,8 @@ def interval_rows(every: Sequence[Row], label: str, ax: Axes | None) -> Axes:
         ax.plot([at(row.low), at(row.high)], [i, i], color=sheet.AFTER, lw=sheet.POINT * THICK, alpha=marks.CORE,
                 solid_capstyle="butt", zorder=2, gid=f"90% {row.name}")  # fmt: skip
         # down to the band's lower edge, below which the first row is named
-        ax.vlines(at(row.prior), i - 0.28, i + 0.5 * THICK / sheet.PITCH, color=sheet.INK, lw=sheet.POINT * 2.0, zorder=3,
+        foot = i + 0.5 * THICK / sheet.PITCH
+        ax.vlines(at(row.prior), i - 0.28, foot, color=sheet.INK, lw=sheet.POINT * 2.0, zorder=3,
                   gid=f"prior {row.name}")  # fmt: skip
         ax.plot(at(row.mean), i, "o", color=sheet.AFTER, mec=sheet.PAPER, mew=0.8, zorder=4,
                 gid=f"expected {row.name}")  # fmt: skip

@@ -291,6 +291,8 @@ def headline(
         return
     for old in [part for part in figure.texts if part.get_gid() in ("subtitle", "note")]:
         old.remove()
+    # a figure that is saved with bbox_inches="tight" keeps its title and its note
+    figure.patch.set_in_layout(True)
     width, how = float(figure.bbox.width), size()
     room = ROOM * (width - 2.0 * MARGIN)
     if how.stacked:
