@@ -98,7 +98,8 @@ from pathlib import Path
 
 folder = Path(tempfile.mkdtemp())
 command = [sys.executable, "-m", "adversary", "audit", "../data/dare_1940.toml"]
-subprocess.run([*command, "--out", str(folder), "--quiet"], check=True)
+command += ["--out", str(folder), "--quiet"]
+subprocess.run(command, check=True, capture_output=True)
 page = (folder / "report.html").read_text(encoding="utf-8")
 
 

@@ -6,6 +6,7 @@
 
 import re
 import sys
+from contextlib import chdir
 from typing import Any
 
 import jupytext
@@ -35,7 +36,8 @@ def first_figure(name: str) -> Figure:
     code = next(cell.source for cell in cells if cell.cell_type == "code")
     plt.close("all")
     plt.show = lambda *_, **__: None
-    exec(code.replace("%matplotlib inline", ""), {"__name__": name})
+    with chdir(NOTEBOOKS):
+        exec(code.replace("%matplotlib inline", ""), {"__name__": name})
     return plt.gcf()
 
 
