@@ -26,7 +26,8 @@ ax = adv.plot.epsilon_delta({"the noise itself": release}, rho=2.63)
 adv.plot.headline(
     ax,
     "One noise has a curve of epsilons: 18.2 by one rule, 16.8 by another",
-    "The 2020 redistricting data, rho = 2.63; numbers: epsilon at delta = 1e-10",
+    "The 2020 redistricting data, rho = 2.63; numbers: epsilon at delta = "
+    "1e-10",
     shape="Three rising curves; the conversion from rho lies above the noise "
     "itself.",
 )

@@ -56,7 +56,7 @@ class Examples(SphinxDirective):
             ]
             self.env.note_dependency(str(FOLDER / f"{name}.ipynb"))
             text += [":::{grid-item-card}", f":link: {up}{name}"]
-            text += [":link-type: doc", "", *pictures, "^^^"]
+            text += [":link-type: doc", "", *pictures, ""]
             text += [f"**{title[0] if title else heading(name)}**", "", finding]
             text.append(":::")
         text.append("::::")

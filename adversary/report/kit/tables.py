@@ -32,10 +32,10 @@ class Measured(NamedTuple):
     error: float = 0.0
 
 
-def _certified(low: float, high: float, digits: int) -> str:
+def _certified(ends: tuple[float, float], digits: int) -> str:
     """A certified interval of a probability, in percent; its upper end alone where both round up to the same."""
-    ends = {percentage(end, True, digits) for end in (low, high)}
-    return ends.pop() if len(ends) == 1 else format_interval(low, high, percent=True, digits=digits)
+    low, high = (percentage(end, True, digits) for end in ends)
+    return high if low == high else format_interval(*ends, percent=True, digits=digits)
 
 
 # How a value of each kind of column is written to so many digits, and the unit in which its standard error is.
@@ -56,7 +56,7 @@ FORMATS: dict[str, tuple[Callable[[Any, int], str], float]] = {
     "% at most": (lambda p, n: percentage(p, True, n), 100.0),
     "interval": (lambda ends, n: format_interval(*ends, digits=n), 1.0),
     "% interval": (lambda ends, n: format_interval(*ends, percent=True, digits=n), 100.0),
-    "% certified": (lambda ends, n: _certified(*ends, n), 100.0),
+    "% certified": (lambda ends, n: _certified(ends, n), 100.0),
     "posterior interval": (lambda ends, n: interval(ends, n), 1.0),
     "points interval": (lambda ends, n: format_interval(*(100.0 * end for end in ends), digits=n), 100.0),
 }
