@@ -75,15 +75,15 @@ def test_beliefs_are_those_of_the_exact_composition(tmp_path: Path) -> None:
 def test_the_powers_of_the_paper_are_there() -> None:
     exact = np.reshape(numbers(answered("scenario", "A"), "power"), (3, 2))
     np.testing.assert_allclose(exact, np.repeat([[0.0318611729], [0.1204734520], [0.2091651982]], 2, 1), atol=1e-9)
-    assert "12.047345% to 12.047346%" in printed("scenario", "A")
+    assert "12.1%" in printed("scenario", "A")
 
 
 def test_the_printed_rho_is_shown_only_where_it_is_not_the_sum() -> None:
     assert "The paper prints" not in printed("scenario", "A")
-    assert "rho = 37477407/336118000 = 0.1115007438" in printed("scenario", "A")
+    assert "rho = 0.112." in printed("scenario", "A")
     text = commands.flat(printed("scenario", "c"))
-    assert "The paper prints rho = 0.952, 0.058290 less than the sum of its own tables" in text
-    assert "= 1.010290095" in text
+    assert "The paper prints rho = 0.952, 0.0583 less than the sum of its own tables" in text
+    assert "rho = 1.01." in text
 
 
 def test_levels_and_priors_can_be_chosen() -> None:
