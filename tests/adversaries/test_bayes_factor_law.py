@@ -19,7 +19,7 @@ import adversary as adv
 from adversary.adversaries import risk
 from adversary.adversaries.path import windows
 from adversary.adversaries.path.truth import Truth, opposite, settle_truth
-from adversary.adversaries.risk import bayes_factors, upper_evidence
+from adversary.adversaries.risk import bayes_factors, law_of_plan, upper_evidence
 from adversary.adversaries.risk.bayes_factors import BayesFactorLaw
 from adversary.adversaries.risk.law_of_plan import bayes_factor_law
 from adversary.adversaries.risk.law_parts import DiscretePart
@@ -138,6 +138,67 @@ def test_what_is_too_much_to_list_is_simulated(
         value, error = getattr(found, name)()
         assert 0 < error < 0.01
         assert value == pytest.approx(getattr(exact, name)()[0], abs=4 * error)
+
+
+THREE = adv.Plan(
+    [adv.Level(name, adv.DiscreteGaussian.from_rho(2.0), siblings=n) for name, n in (("a", 2), ("b", 2), ("c", None))]
+)
+"""A grid above its lowest level of 6e4 releases."""
+
+
+def test_releases_are_listed_where_that_is_no_more_work_than_the_draws_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reader = adv.Adversary(0.3, beliefs={"b": adv.Uniform(), "c": adv.Uniform()})
+    truth = settle_truth(THREE, reader, {"a": 1, "b": 3, "c": 4})
+    exact = bayes_factor_law(THREE, reader, truth)
+    assert not exact.simulated
+    monkeypatch.setattr(law_of_plan, "_MOST_LISTED", 1e4)
+    few, many = (bayes_factor_law(THREE, reader, truth, draws=n, rng=1) for n in (2_000, 50_000))
+    assert (few.draws, many.draws) == (2_000, 0)
+    value, error = few.posterior_mean()
+    assert 0 < error < 0.01
+    assert value == pytest.approx(exact.posterior_mean()[0], abs=4 * error)
+    assert many.posterior_mean() == exact.posterior_mean()
+
+
+def test_a_pruned_grid_has_as_many_releases_as_counted_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their evidence is what it is without the limit, to the mass left out; those left out are counted from above."""
+    reader = adv.Adversary(0.3, beliefs={"b": adv.Uniform(), "c": adv.Uniform(40)})
+    truth = settle_truth(THREE, reader, {"a": 1, "b": 3, "c": 4})
+    path = reader.path(THREE)
+    whole = upper_evidence.evidence_above(THREE, path, truth, 0, False, np.inf)
+    monkeypatch.setattr(upper_evidence, "_LARGE", 1_000)
+    counted: list[int] = []
+    least_kept = upper_evidence._least_kept
+
+    def counting(*what: Any) -> tuple[float, int]:
+        counted.append(least_kept(*what)[1])
+        return least_kept(*what)
+
+    monkeypatch.setattr(upper_evidence, "_least_kept", counting)
+    pruned = upper_evidence.evidence_above(THREE, path, truth, 0, False, np.inf)
+    assert whole is not None
+    assert pruned is not None
+    assert pruned.values.size < 0.7 * whole.values.size
+    assert pruned.values.size == pytest.approx(counted[0], rel=0.05)
+    assert 0.0 <= whole.weights.sum() - pruned.weights.sum() <= upper_evidence.LEFT_OUT
+    assert np.isin(np.round(pruned.values, 9), np.round(whole.values, 9)).all()
+    assert upper_evidence.evidence_above(THREE, path, truth, 0, False, counted[0] / 2) is None
+
+
+def test_a_long_list_leaves_its_least_probable_releases_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An adversary who does not know the others of the lowest level: every release is gone over."""
+    reader = adv.Adversary(0.3, beliefs={"a": poisson(2), "b": adv.Uniform(20)})
+    plan = adv.Plan([THREE.levels[0], adv.Level("b", DG(1.0))])
+    truth = settle_truth(plan, reader, {"a": 1, "b": 3, "in": 1})
+    whole = bayes_factor_law(plan, reader, truth)
+    monkeypatch.setattr(upper_evidence, "_LONG", 100)
+    shorter = bayes_factor_law(plan, reader, truth)
+    assert shorter.listed.values.size < 0.7 * whole.listed.values.size
+    assert shorter.posterior_mean()[0] == pytest.approx(whole.posterior_mean()[0], abs=1e-12)
+    monkeypatch.setattr(law_of_plan, "_MOST_LISTED", 1e3)
+    assert bayes_factor_law(plan, reader, truth, draws=10, rng=1).simulated
 
 
 def test_stored_blocks_of_other_siblings_are_not_taken(tmp_path: Any) -> None:
