@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from tests.benchmarks.stopwatch import median_seconds
+from tests.benchmarks.stopwatch import median_seconds, processor_seconds, record
 from tests.oracles.composition import COARSE_SCALES, Family, path_families
 
 PATH = path_families(Path(__file__).parents[2] / "data" / "census2020_dhc_path_1.csv")
@@ -126,3 +126,36 @@ def test_sampled_gaussians_from_both_sides(name: str) -> None:
     print(f"  ratio of time {seconds[0] / seconds[1]:.2f}, of width {(high - low) / (over - under):.4f}")
     assert low <= over
     assert under <= high
+
+
+COMPOSED: dict[str, tuple[Callable[[], Any], Callable[[Any], Any], float, float]] = {
+    "10,000 geometric losses of epsilon 0.01": (
+        lambda: 10_000 * adv.Geometric(0.01).privacy_loss(),
+        lambda module: module.from_discrete_laplace_mechanism(0.01, value_discretization_interval=1e-4).self_compose(
+            10_000
+        ),
+        0.5,
+        0.010,
+    ),
+    "100 Laplace losses of epsilon 0.1, with a bracket": (
+        lambda: 100 * adv.Laplace(10.0).privacy_loss(),
+        lambda module: module.from_laplace_mechanism(10.0, value_discretization_interval=1e-4).self_compose(100),
+        1.0,
+        0.030,
+    ),
+}
+"""By name: ours, the twin's, the epsilon at which delta is read, and the goal in seconds."""
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_many_equal_losses(name: str) -> None:
+    """Delta of the composition, construction included; the twin on a grid of 1e-4."""
+    module = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    make, theirs, epsilon, most = COMPOSED[name]
+    seconds = processor_seconds(lambda: make().bracket.delta(epsilon), 20)
+    twin = processor_seconds(lambda: theirs(module).get_delta_for_epsilon(epsilon), 5)
+    record(name, seconds, "dp_accounting, grid 1e-4", twin, most=most)
+    low, high = (float(one) for one in make().bracket.delta(epsilon))
+    print(f"\n{name}: bracket {(high - low) / high:.1e} wide, relative; twin off by "
+          f"{theirs(module).get_delta_for_epsilon(epsilon) / high - 1.0:+.1e}")  # fmt: skip
+    assert (high - low) / high <= 1e-8

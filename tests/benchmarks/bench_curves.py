@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from tests.benchmarks.stopwatch import PLAN
+from tests.benchmarks.stopwatch import PLAN, record
 
 LONGEST = 15.0
 """Processor seconds of a point after which a curve ends."""
@@ -113,6 +113,12 @@ def test_a_curve_has_no_cliff(name: str) -> None:
     exponent = np.polyfit(np.log(reached[-3:]), np.log(measured[-3:]), 1)[0] if len(reached) > 2 else np.nan
     print(f"\n{name}: exponent {exponent:.2f}")
     print("   " + ", ".join(f"{size:g}: {1e3 * one:.1f} ms" for size, one in zip(reached, measured, strict=True)))
+    growth = [reached[i + 1] / reached[i] for i in range(len(reached) - 1)]
+    pairs = zip(measured, measured[1:], growth, strict=False)
+    step = int(np.argmax([b / (g * max(a, SMALL / CLIFF)) for a, b, g in pairs]))
+    before = growth[step] * max(measured[step], SMALL / CLIFF)
+    item = f"{name}: steepest step, to {reached[step + 1]:g}"
+    record(item, measured[step + 1], f"{growth[step]:.3g} times that of {reached[step]:g}", before, times=CLIFF)
     steep = cliffs(reached, measured)
     for line in steep:
         print(f"   cliff, {line}")

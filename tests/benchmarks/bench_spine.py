@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from tests.benchmarks.stopwatch import median_seconds
+from tests.benchmarks.stopwatch import median_seconds, record
 
 spine = adv.spine
 LEVELS = ("state", "county", "tract", "block group", "block")
@@ -83,6 +83,7 @@ def test_a_state_on_one_core(blocks: int, prior: str) -> None:
           f"{float(members['error'].max()):.1e}; {dict(zip(spine.STATUS, settled.tolist(), strict=True))}")  # fmt: skip
     error = float(np.sqrt(((found.mean.values - case[1])[case[0].leaves] ** 2).mean()))
     print(f"   root mean square error of blocks {error:.3f}, as published {np.sqrt(0.5 / RHO[-1]):.3f}")
+    record(f"spine of {blocks:,} blocks, {prior}", seconds, most=MOST[blocks])
     assert found.status == "ok"
     assert seconds < MOST[blocks]
 
@@ -133,6 +134,7 @@ def test_two_workers_against_one() -> None:
     print(f"\n8 cells: {seconds[1]:.2f} s with one worker, {seconds[2]:.2f} s with two, {seconds[1] / seconds[2]:.2f} "
           f"times; processor time {used[1]:.2f} and {used[2]:.2f} s; {os.cpu_count()} cores, "
           f"load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    record("spine of 20,000 blocks and 8 cells, two workers", seconds[2], "one worker", seconds[1], times=1.0 / 1.7)
     assert seconds[1] / seconds[2] > 1.7
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.benchmarks.stopwatch import record
+
 ROOT = Path(__file__).parents[2]
 REPEATS = 5
 FLOOR = ["-c", "import numpy, xarray, scipy.special"]
@@ -34,9 +36,10 @@ REFUSED = '[plan]\ncolour = "red"\n'
 
 
 def processor_seconds(arguments: list[str], **variables: str) -> float:
-    """Processor seconds of one Python process, with these variables in its environment."""
+    """Processor seconds of one Python process, with these variables in its environment; it may write bytecode."""
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before = os.times()
-    subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, env=os.environ | variables)
+    subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, env=own | variables)
     after = os.times()
     return (after.children_user - before.children_user) + (after.children_system - before.children_system)
 
@@ -62,6 +65,9 @@ def test_starts(seconds: dict[str, float]) -> None:
     print()
     for name, one in seconds.items():
         print(f"{one:6.2f} s {one / floor:5.2f} times the floor  {name}")
+        if name != "floor":
+            most = 1.0 if name == "a refused file" else COMMANDS[name]
+            record(f"start: {name}", one, "numpy, xarray, scipy.special", floor, times=most)
     for line, most in COMMANDS.items():
         assert most is None or seconds[line] <= most * floor, line
     assert seconds["a refused file"] < floor
@@ -72,6 +78,7 @@ def test_first_run(tmp_path: Path) -> None:
     audit = [*PROGRAM, "audit", "data/granville_1940.toml"]
     seconds = [processor_seconds(audit, PYTHONPYCACHEPREFIX=str(tmp_path)) for _ in range(REPEATS)]
     print(f"\n{seconds[0]:.2f} s the first time, {min(seconds[1:]):.2f} s with bytecode")
+    record("start: audit, without bytecode of anything", seconds[0], "with bytecode", min(seconds[1:]), most=3.0)
 
 
 def test_a_small_county(tmp_path: Path) -> None:
@@ -85,4 +92,6 @@ def test_a_small_county(tmp_path: Path) -> None:
     floor = min(processor_seconds(WRITING) for _ in range(REPEATS))
     warm = min(seconds[1:])
     print(f"\n{seconds[0]:.2f} s the first time, {warm:.2f} s afterwards, {warm / floor:.2f} times its imports")
+    record("spine of 200 blocks, the first on a machine", seconds[0], "its imports", floor, most=10.0)
+    record("spine of 200 blocks, afterwards", warm, "its imports", floor, most=1.5)
     assert warm < 3.0 * floor

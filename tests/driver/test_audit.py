@@ -449,7 +449,7 @@ def test_fewer_releases_are_simulated_where_each_takes_long_to_read(monkeypatch:
     broad = adv.Adversary(beliefs={"block": scipy.stats.randint(0, 60_000)})
     settled = settle_truth(wide, broad, {"block": 30_000, "in": 1})
     assert listed_releases.affordable_draws(wide, broad, settled) < 1_000
-    monkeypatch.setattr(listed_releases, "MOST_WORK", 1e3)
+    monkeypatch.setattr(listed_releases, "_MOST_WORK", 1e3)
     tree = audit(_simulated(), rng=1)
     assert tree.attrs["draws"] == tree["release"].sizes["release"] == 500
     assert float(tree["risk"]["mcse"].sel(measure="posterior_mean")) > 0

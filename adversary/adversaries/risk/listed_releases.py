@@ -17,12 +17,12 @@ from adversary.adversaries.risk.law_parts import probable
 DRAWS, LEAST_DRAWS = 20_000, 500
 """Default number of simulated releases, and the smallest number if each takes long to evaluate."""
 
-# Counts gone over in a second of processor time, about, by an audit: twice for the laws of both truths and once for the
-# posterior of every release. So much work is spent on listed releases too before they are simulated instead.
-MOST_WORK = 3.5e6
+# Counts gone over in a second of processor time, about, by an audit of simulated releases: twice for the laws of both
+# truths and once for the posterior of every release.
+_MOST_WORK = 3.5e6
 
 # Counts whose work equals that of one published number of a simulated release, and releases drawn to measure windows.
-_NUMBER, _PILOTS = 8.0, 16
+_NUMBER, _PILOTS = 32.0, 16
 _TABLE_GRID = 2_000_000
 _TABLE_ROWS = 200_000
 _TABLE_LOST = 1e-12
@@ -53,7 +53,7 @@ def affordable_draws(plan: Plan, adversary: Adversary, truth: Truth) -> int:
     >>> affordable_draws(Plan([Level("block", Geometric(1.0))]), Adversary(), Truth(np.array([[1]]), 1))
     20000
     """
-    return int(np.clip(MOST_WORK / work_per_release(plan, adversary, truth), LEAST_DRAWS, DRAWS))
+    return int(np.clip(_MOST_WORK / work_per_release(plan, adversary, truth), LEAST_DRAWS, DRAWS))
 
 
 def work_per_release(plan: Plan, adversary: Adversary, truth: Truth) -> float:

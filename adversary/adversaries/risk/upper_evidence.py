@@ -32,7 +32,7 @@ _PAIRS = 400_000
 
 # Counts gone over whose work equals that of one listed release, of one count in its matrix product, and of one release
 # of the levels further up, whose evidence is one row, beside the counts of that row.
-_LISTED, _PRODUCT, _MESSAGE = 3.0, 0.02, 100.0
+_LISTED, _PRODUCT, _MESSAGE = 5.0, 0.007, 100.0
 
 
 def evidence_above(plan: Plan, path: Path, truth: Truth, cell: int, progress: bool, most: float) -> DiscretePart | None:
