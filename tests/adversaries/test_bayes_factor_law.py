@@ -154,10 +154,10 @@ def test_releases_are_listed_where_that_is_no_more_work_than_the_draws_asked_for
     exact = bayes_factor_law(THREE, reader, truth)
     assert not exact.simulated
     monkeypatch.setattr(law_of_plan, "_MOST_LISTED", 1e4)
-    few, many = (bayes_factor_law(THREE, reader, truth, draws=n, rng=1) for n in (2_000, 50_000))
-    assert (few.draws, many.draws) == (2_000, 0)
+    few, many = (bayes_factor_law(THREE, reader, truth, draws=n, rng=1) for n in (500, 50_000))
+    assert (few.draws, many.draws) == (500, 0)
     value, error = few.posterior_mean()
-    assert 0 < error < 0.01
+    assert 0 < error < 0.02
     assert value == pytest.approx(exact.posterior_mean()[0], abs=4 * error)
     assert many.posterior_mean() == exact.posterior_mean()
 
