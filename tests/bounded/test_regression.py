@@ -329,6 +329,11 @@ def test_too_few_draws_are_called_unreliable() -> None:
         reg.gibbs(RELEASE, draws=10, burn=0, chains=2, rng=1)
 
 
+def test_a_flag_in_place_of_the_prior_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"prior must be a RegressionLaw or None, got False.*constrained=False"):
+        reg.gibbs(RELEASE, False)  # type: ignore[arg-type]
+
+
 def test_the_published_sampler_that_cannot_move_says_which_constraint_stops_it() -> None:
     with pytest.raises(reg.SamplerStuck, match=r"no feasible sums in 5000 tries, most often for want of 0 <= Sy <= n"):
         reg.gibbs(IMPOSSIBLE, chains=2, rng=1, max_tries=5000, published=True)

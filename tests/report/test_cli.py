@@ -185,6 +185,11 @@ def test_a_false_promise_is_called_false_on_screen(tmp_path: Path) -> None:
     shown = run("audit", str(path))
     assert "Guarantee zCDP is violated" in shown.stdout
     assert shown.exit_code == 0
+    both = tmp_path / "both.toml"
+    both.write_text(f'{text}\n[profile]\nkind = "difference"\nby = 0.05\n', encoding="utf-8")
+    shown = run("audit", str(both))
+    assert shown.stdout.count("violated") == 1
+    assert "The risk profile is broken too." in " ".join(shown.stdout.split())
     checked = run("audit", str(path), "--check", "--quiet")
     assert (checked.exit_code, checked.stdout) == (3, "")
     (line,) = checked.stderr.splitlines()

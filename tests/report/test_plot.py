@@ -145,6 +145,15 @@ def test_files_of_the_home_page_are_there_in_both_modes_and_widths() -> None:
     assert preview.shape[:2] == site_figures.PREVIEW[::-1]
 
 
+def test_the_range_of_beliefs_keeps_its_height_where_no_dot_can_be_seen() -> None:
+    heights = []
+    for epsilon in (0.5, 5.0, 20.0):
+        ax = adv.plot.posterior_by_prior(adv.PureDP(epsilon), priors=[0.01])
+        ax.figure.draw_without_rendering()
+        heights.append(ax.get_window_extent().height)
+    assert min(heights) > 0.9 * max(heights)
+
+
 def test_a_figure_that_is_saved_tight_keeps_its_title(tmp_path: Path) -> None:
     ax = adv.plot.trade_off({"epsilon = 1": adv.PureDP(1.0)})
     ax.figure.savefig(tmp_path / "tight.png", bbox_inches="tight")
