@@ -1,8 +1,8 @@
-"""The gallery: what the guarantee of each release allows an adversary to conclude, and what one adversary expects.
+"""The gallery of real releases: upper bounds on any posterior from each guarantee, and one adversary's expectation.
 
-Bounds are those of `adversary bounds`: certain where the definition gives a certain one, else except with the record's
-failure probability. Each stands under the record's own neighbour relation, and for a replaced unit, by which releases
-are ranked; of one period, and of a year.
+Bounds are those of `adversary bounds`: certain if the definition implies a certain one, else valid except with the
+record's failure probability. Each is given for the record's own neighbour relation and for a replaced unit (by which
+releases are ranked), for one period and for a year.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from adversary.report.kit import LEFT_OUT
 
 PRIORS = (0.01, 0.1, 0.5)
 
-# False alarms of the test, and success without the release of the attack, that bounds are shown for.
+# Operating points of two bounds: false-alarm rate of the test, and success rate of the attack without the release.
 ALARMS, BASELINE = 0.05, 0.01
 
-# A belief above which a possibility is the likelier one.
+# Posterior above which a hypothesis is more likely than not.
 EVEN = 0.5
 SEED = 2020
-DRAWS, DRAWS_WITH_SIBLINGS = 20_000, 2_000
-"""Simulated releases of a scenario: fixed, so that the gallery is the same on every machine, and fewer where siblings
-are read one by one, some milliseconds a release."""
 
-# Neighbours: the record's own, and a unit that is replaced by another.
+# Simulated releases of a scenario: fixed, so that the gallery is the same on every machine. Fewer with siblings, whose
+# posterior takes some milliseconds a release.
+DRAWS, DRAWS_WITH_SIBLINGS = 20_000, 2_000
+
+# Neighbour relations: the record's own, and a unit that is replaced by another.
 RELATIONS = ("stated", "replaced")
 
 
@@ -58,9 +59,8 @@ def gallery(
         ranked by the bound at the first prior for a replaced unit, the largest first; those without a published
         parameter, whose bounds are NaN, last. Group `scenarios` (release, prior): of one adversary, expected
         `posterior` where the target is as the scenario says, its standard error `mcse` (measure; 0 where releases are
-        listed), and `lower` and `upper`, between which it is in nine releases of ten; (release,): `status`. Group
-        `findings` (finding): numbers of a record that contradict one another. Attribute `left_out`: scenarios that
-        failed.
+        listed), and `lower` and `upper`, its 90 % interval over releases; (release,): `status`. Group `findings`
+        (finding): numbers of a record that contradict one another. Attribute `left_out`: scenarios that failed.
 
     Raises
     ------
@@ -71,18 +71,18 @@ def gallery(
     >>> round(float(tree["bounds"]["posterior"].sel(release="mine", relation="stated", prior=0.01)), 4)
     0.124
     """
-    named = every_record() if records is None else dict(records)
-    if not named:
+    by_name = every_record() if records is None else dict(records)
+    if not by_name:
         raise ValueError("records: must hold at least one, got none")
     check_probability("prior", priors)
-    bounds = xr.concat([_bounds(one, priors) for one in named.values()], "release")
-    bounds = bounds.assign_coords(release=[*named])
+    bounds = xr.concat([_bounds(one, priors) for one in by_name.values()], "release")
+    bounds = bounds.assign_coords(release=[*by_name])
     for key in WORDS:
-        bounds[key] = ("release", np.array([WORDS[key](one) for one in named.values()], dtype=str))
-    scenarios, failures = _scenarios(named, priors, rng)
+        bounds[key] = ("release", np.array([WORDS[key](one) for one in by_name.values()], dtype=str))
+    scenarios, failures = _scenarios(by_name, priors, rng)
     bounds = bounds.isel(release=_worst_first(bounds.isel(prior=0), scenarios))
     tree = xr.DataTree.from_dict(
-        {"bounds": bounds, **({"scenarios": scenarios} if scenarios else {}), "findings": _findings(named)}
+        {"bounds": bounds, **({"scenarios": scenarios} if scenarios else {}), "findings": _findings(by_name)}
     )
     if failures:
         tree.attrs[LEFT_OUT] = json.dumps(failures)
@@ -90,11 +90,15 @@ def gallery(
 
 
 def expected_posteriors(tree: xr.DataTree) -> dict[str, float]:
-    """Expected posterior at the first prior by release, of the scenarios whose numbers stand.
+    """Expected posterior at the first prior, by release, of the scenarios with status "ok".
 
     Parameters
     ----------
     tree : of `gallery`
+
+    Returns
+    -------
+    dict of release to probability; empty without scenarios
     """
     if "scenarios" not in tree:
         return {}
@@ -104,16 +108,16 @@ def expected_posteriors(tree: xr.DataTree) -> dict[str, float]:
 
 
 def _worst_first(bounds: xr.Dataset, scenarios: xr.Dataset | None) -> Any:
-    """Places of the releases: by the bound for a replaced unit, then by the stated one, then by what is expected."""
+    """Indices that sort releases, largest first, by the replaced bound, then the stated one, then the expectation."""
     keys = [bounds["posterior"].sel(relation=one).fillna(-1.0).values for one in ("stated", "replaced")]
     expected = np.zeros(bounds.sizes["release"])
     if scenarios is not None:
         expected = scenarios["posterior"].isel(prior=0).reindex(release=bounds["release"]).fillna(0.0).values
-    # bounds that differ by less than the digits shown count as the same
+    # bounds that differ by less than the digits shown count as equal, so that the next key decides
     return np.lexsort([-expected, *(-np.round(key, 6) for key in keys)])
 
 
-# What a record says in words, by the name of its array.
+# Texts of a record, by the name of their array in group `bounds`.
 WORDS: dict[str, Any] = {
     "title": lambda one: one.name,
     "curator": lambda one: one.curator,
@@ -127,13 +131,15 @@ WORDS: dict[str, Any] = {
 
 
 def _bounds(record: Record, priors: Sequence[float]) -> xr.Dataset:
-    """Upper bounds of one record, NaN where no parameter is published."""
+    """Upper bounds of one record, by relation and prior; NaN if no parameter is published."""
     losses = [record.loss, record.replaced_loss]
-    year = [None if one is None or record.unit.periods == 1 else record.unit.over_periods(one) for one in losses]
-    above = {"direction": "upper"}
+    yearly_losses = [
+        None if one is None or record.unit.periods == 1 else record.unit.over_periods(one) for one in losses
+    ]
+    upper_bound = {"direction": "upper"}
     columns = {
         "posterior": [_posterior(one, priors, record.failure) for one in losses],
-        "posterior_year": [_posterior(one, priors, record.failure) for one in year],
+        "posterior_year": [_posterior(one, priors, record.failure) for one in yearly_losses],
     }
     single = {
         "detections": [np.nan if one is None else float(one.power(ALARMS)) for one in losses],
@@ -141,22 +147,22 @@ def _bounds(record: Record, priors: Sequence[float]) -> xr.Dataset:
     }
     failure = np.nan if record.loss is None else bounds_answer.certain(record.loss, record.failure)[1]
     return xr.Dataset(
-        {name: (("relation", "prior"), np.array(x), above) for name, x in columns.items()}
-        | {name: ("relation", np.array(x), above) for name, x in single.items()}
+        {name: (("relation", "prior"), np.array(x), upper_bound) for name, x in columns.items()}
+        | {name: ("relation", np.array(x), upper_bound) for name, x in single.items()}
         | {"failure": failure, "periods": record.unit.periods},
         {"relation": [*RELATIONS], "prior": list(priors)},
     )
 
 
 def _posterior(loss: Guarantee | None, priors: Sequence[float], failure: float) -> Any:
-    """The most that each prior can become, NaN without a guarantee."""
+    """Largest posterior that the guarantee allows from each prior; NaN without a guarantee."""
     return np.full(len(priors), np.nan) if loss is None else bounds_answer.largest_posteriors(loss, priors, failure)
 
 
 def _scenarios(
     records: Mapping[str, Record], priors: Sequence[float], rng: Any
 ) -> tuple[xr.Dataset | None, dict[str, str]]:
-    """Expected posteriors of the scenarios, at each prior; and by name why one failed."""
+    """Expected posteriors of the scenarios (release, prior), None if there are none; and errors of failed ones."""
     with_scenario = {name: one for name, one in records.items() if one.scenario is not None}
     answers, failures = {}, {}
     for name in blocks.track(list(with_scenario), f"auditing {len(with_scenario)} scenarios"):
@@ -170,7 +176,11 @@ def _scenarios(
 
 
 def _scenario(record: Record, priors: Sequence[float], rng: Any) -> xr.Dataset:
-    """One scenario, its adversary with each prior: the log Bayes factor of a release does not depend on the prior."""
+    """Audit of one scenario at every prior, from one simulation.
+
+    The log Bayes factor of a release does not depend on the prior: each posterior is expit of its sum with the log
+    odds of a prior.
+    """
     scenario = record.scenario
     assert scenario is not None
     plan = scenario.plan
@@ -182,19 +192,19 @@ def _scenario(record: Record, priors: Sequence[float], rng: Any) -> xr.Dataset:
     posterior = as_array(expit(log_ratio[:, None] + logit(priors)))
     mean = weight @ posterior
     simulated = "mcse" in risk
-    error = np.sqrt(weight @ (posterior - mean) ** 2 / weight.size) if simulated else np.zeros(len(priors))
-    ends = np.quantile(posterior, (0.05, 0.95), axis=0, method="inverted_cdf", weights=weight)
-    arrays = {"posterior": mean, "lower": ends[0], "upper": ends[1]}
+    standard_error = np.sqrt(weight @ (posterior - mean) ** 2 / weight.size) if simulated else np.zeros(len(priors))
+    interval = np.quantile(posterior, (0.05, 0.95), axis=0, method="inverted_cdf", weights=weight)
+    arrays = {"posterior": mean, "lower": interval[0], "upper": interval[1]}
     return xr.Dataset(
         {name: ("prior", x, {"direction": "estimate"}) for name, x in arrays.items()}
-        | {"mcse": (("measure", "prior"), error[None])}
+        | {"mcse": (("measure", "prior"), standard_error[None])}
         | {"status": str(risk["status"].item()), "scenario": scenario.title or record.name},
         {"prior": list(priors), "measure": ["posterior"]},
     )
 
 
 def _findings(records: Mapping[str, Record]) -> xr.Dataset:
-    """Numbers that contradict one another."""
+    """Failed checks of all records, as arrays over `finding`."""
     rows = [(name, finding) for name, one in records.items() for finding in one.findings]
     return xr.Dataset(
         {

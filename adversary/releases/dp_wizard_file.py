@@ -1,11 +1,11 @@
-"""Analyses of DP Wizard: the YAML that it writes of one, read to its guarantee, its privacy unit and plans of counts.
+"""Analyses written by DP Wizard as YAML: their guarantee, privacy unit and plans of noisy counts.
 
-Written from the source of DP Wizard 0.9 (`code_generators`): a plan has one query for each column, which get shares of
-epsilon by their weights. A histogram is `len()` with integer Laplace noise in each bin, of each group; `contributions`
-rows of one unit may all fall into one bin, so the scale is contributions / epsilon of the column. A mean is a noisy sum
-over a noisy count and a median an exponential mechanism: neither is a count with noise.
+After the source of DP Wizard 0.9 (`code_generators`): an analysis has one query for each column, and epsilon is split
+among them by their weights. A histogram is `len()` with integer Laplace noise in each bin of each group; all
+`contributions` rows of one unit may fall into one bin, so the scale is contributions / epsilon of the column. A mean is
+a noisy sum over a noisy count and a median an exponential mechanism: neither is a noisy count.
 
-Tags of Python objects are read as the plain mappings and lists that they stand on, and nothing in a file is executed.
+Nodes tagged as Python objects are read as plain mappings and lists, and nothing in a file is executed.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ FILE = {
 
 @dataclass(frozen=True)
 class DpWizardAnalysis:
-    """An analysis of DP Wizard, as its YAML states it.
+    """Analysis of DP Wizard, as its YAML file states it.
 
     Parameters
     ----------
-    guarantee : pure DP of epsilon; approximate DP where a grouping column has no public values
-    unit : the entity that may contribute so many rows, added or removed
-    plans : of each histogram by its column, the noisy count of one bin of one group
-    others : statistic of each column of which no count with noise follows
-    notes : what does not follow from the file, in sentences
+    guarantee : pure DP with the file's epsilon; approximate DP if a grouping column has no public values
+    unit : the entity that contributes up to so many rows, added or removed
+    plans : by column, for each histogram: the noisy count of one bin of one group
+    others : by column, the statistic ("Mean", ...) of every column without such a plan
+    notes : caveats, in sentences: what does not follow from the file
     """
 
     guarantee: Guarantee
@@ -92,16 +92,19 @@ def read_dp_wizard(path: str | Path) -> DpWizardAnalysis:
     file = Path(path)
     top = Keys(_plain_document(file), file, "", FILE)
     table = Keys(top.get("analysis_plan", dict, "the analysis, a mapping"), file, "analysis_plan", ANALYSIS)
-    given = table.read()
-    product = given["product"]
+    entries = table.read()
+    product = entries["product"]
     epsilon = float(table.measure("epsilon"))
     if not epsilon > 0.0:
         raise ValueError(f"{table.where('epsilon')}: must be positive, got {epsilon:g}")
-    contributions, most = (_positive(table, name) for name in ("contributions", "max_rows"))
-    private = [name for name, values in table.get("groups", dict, "a mapping of columns", {}).items() if not values]
-    exact = product == PRODUCTS[1] or not private
-    guarantee = PureDP(epsilon) if exact else ApproximateDP(epsilon, 1.0 / max(1e7, most))
-    name = given["contributions_entity"] or "person"
+    contributions, max_rows = (_positive(table, name) for name in ("contributions", "max_rows"))
+    unlisted_groups = [
+        name for name, values in table.get("groups", dict, "a mapping of columns", {}).items() if not values
+    ]
+    is_pure = product == PRODUCTS[1] or not unlisted_groups
+    # DP Wizard's own delta for groups whose names are released
+    guarantee = PureDP(epsilon) if is_pure else ApproximateDP(epsilon, 1.0 / max(1e7, max_rows))
+    name = entries["contributions_entity"] or "person"
     unit = table.build("contributions_entity", partial(PrivacyUnit, name, contributions, neighbours="unbounded"))
     columns = _columns(table)
     notes: list[str] = []
@@ -114,22 +117,22 @@ def read_dp_wizard(path: str | Path) -> DpWizardAnalysis:
             if values["statistic_name"] == HISTOGRAM:
                 noise = Geometric(epsilon * values["weight"] / total / contributions)
                 plans[column] = Plan([Level(f"{column}, one bin", noise)], privacy_unit=unit)
-    if private and plans:
+    if unlisted_groups and plans:
         notes.append(
-            f"The values of {', '.join(private)} are not listed, and the histograms that are generated take the groups "
-            "for public: that a group has somebody in it is published as it is, which no guarantee covers."
+            f"The values of {', '.join(unlisted_groups)} are not listed, and the histograms that are generated take "
+            "the groups for public: that a group has somebody in it is published as it is, which no guarantee covers."
         )
     others = {column: values["statistic_name"] for column, values in columns.items() if column not in plans}
     return DpWizardAnalysis(guarantee, unit, plans, others, tuple(notes))
 
 
 def _columns(table: Keys) -> dict[str, dict[str, Any]]:
-    """Published statistic of each column, with its weight; exactly one per column."""
-    given = table.get("analysis_columns", dict, "a mapping of columns to a list of one statistic")
-    if not given:
+    """Entries of each column's statistic ("statistic_name", "weight", ...) by column; exactly one per column."""
+    statistics_by_column = table.get("analysis_columns", dict, "a mapping of columns to a list of one statistic")
+    if not statistics_by_column:
         raise ValueError(f"{table.where('analysis_columns')}: must have at least one column, got none")
     columns = {}
-    for name, statistics in given.items():
+    for name, statistics in statistics_by_column.items():
         where = f"{table.key}.analysis_columns.{name}"
         if not isinstance(statistics, list) or len(statistics) != 1:
             raise ValueError(f"{table.file}: {where}: must be a list of one statistic, got {statistics!r}")
@@ -139,12 +142,13 @@ def _columns(table: Keys) -> dict[str, dict[str, Any]]:
 
 
 def _positive(table: Keys, key: str) -> int:
-    whole = table.get(key, int, "a whole number")
-    return int(table.build(key, partial(check_whole, key, whole, minimum=1)))
+    """A required whole number >= 1 of a table."""
+    value = table.get(key, int, "a whole number")
+    return int(table.build(key, partial(check_whole, key, value, minimum=1)))
 
 
 def _plain_document(file: Path) -> Any:
-    """The document of a file of DP Wizard, whatever it is tagged as."""
+    """The document of a DP Wizard file as plain mappings and lists; ValueError without `analysis_plan`."""
     document = load_yaml(file, "files of DP Wizard", tagged=True)
     if not isinstance(document, Mapping) or "analysis_plan" not in document:
         raise ValueError(f"{file}: must have environment and analysis_plan, as DP Wizard writes them")

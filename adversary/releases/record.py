@@ -1,4 +1,4 @@
-"""A record of a real release: who published what under which guarantee, its sources, and checks of its numbers."""
+"""Records of real releases: publisher, statistics, guarantee, sources, and consistency checks of their numbers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from adversary.report.files import Scenario, Told
 
 # Models, by where the noise is added: by a curator who holds the data, by each person (local), or in between.
 MODELS = ("central", "local", "shuffle", "federated", "varies")
+
+# Kinds of source: a document or repository of the publisher, the field's registry alone, or no publication at all of
+# the parameters.
 KINDS = ("primary", "registry", "none")
-"""A document or repository of the publisher; the field's registry alone; nobody has published the parameters."""
 
 
 class Source(NamedTuple):
@@ -36,14 +38,14 @@ class Source(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A number of a record beside what follows for it from its other numbers.
+    """Consistency check: a stated number of a record beside its value computed from the record's other numbers.
 
     Parameters
     ----------
-    about : what is compared
+    about : name of the compared quantity
     stated : the number as published, exactly
-    computed : what follows
-    rounding : half a unit of the last digit that is stated
+    computed : the value that follows from other numbers
+    rounding : half a unit of the last digit of `stated`
     """
 
     about: str
@@ -53,19 +55,20 @@ class Check(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """True where the two differ by rounding alone."""
+        """True if the two numbers differ by rounding alone."""
+        # 1e-9 for the rounding of doubles, where the difference is exactly half a unit
         return abs(float(self.stated) - self.computed) <= self.rounding * (1.0 + 1e-9)
 
     @property
     def words(self) -> str:
-        """Both numbers in a sentence."""
+        """Sentence with the computed and the stated number."""
         shown = as_given(float(f"{self.computed:.6g}"))
         return f"{self.about}: {shown}, {'as' if self.agrees else 'where'} {as_given(float(self.stated))} is stated"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record(Told):
-    """A real release: its parameters, its guarantee, and where they are known its plan and one scenario.
+    """Record of a real release: its parameters, its guarantee, and if they are known its plan and one scenario.
 
     Parameters
     ----------
@@ -111,23 +114,24 @@ class Record(Told):
 
     @property
     def kind_of_source(self) -> str:
-        """The best of its sources: "primary", "registry" or "none"."""
+        """Kind of the best source; "none" if there is no source or any of them is of that kind."""
         kinds = [one.kind for one in self.sources] or ["none"]
         return "none" if "none" in kinds else min(kinds, key=KINDS.index)
 
     @cached_property
     def loss(self) -> Guarantee | None:
-        """The guarantee as stated; where none is, the privacy loss of the plan; None where there is neither."""
+        """The stated guarantee, else the privacy loss of the plan; None without either."""
         if self.guarantee is not None or self.plan is None:
             return self.guarantee
         return _plan_loss(self.plan)
 
     @cached_property
     def replaced_loss(self) -> Guarantee | None:
-        """The guarantee for a unit that is replaced by another, rather than added or removed.
+        """Guarantee for a unit that is replaced by another, rather than added or removed; the first of these.
 
-        It is the guarantee itself where that is for a replaced unit; else what the publisher states; the guarantee
-        itself for a unit's own local answer; what follows from the plan; or the guarantee of a group of two.
+        The stated guarantee, if it is for a replaced unit; the publisher's guarantee for one; the stated guarantee in
+        the local model; the loss of the plan with replaced units; the stated guarantee for a group of two (one unit
+        removed, one added).
         """
         loss = self.loss
         if loss is None or self.unit.is_replaced:
@@ -139,16 +143,16 @@ class Record(Told):
         if self.plan is None:
             return loss.group(2)
         plan = replace(self.plan, privacy_unit=replace(self.plan.privacy_unit, neighbours="bounded"))
-        follows = _plan_loss(plan)
-        stays = isinstance(loss, ZeroConcentratedDP) and not isinstance(follows, NoPrivacy)
-        return ZeroConcentratedDP(plan.total_rho) if stays else follows
+        plan_loss = _plan_loss(plan)
+        is_zcdp = isinstance(loss, ZeroConcentratedDP) and not isinstance(plan_loss, NoPrivacy)
+        return ZeroConcentratedDP(plan.total_rho) if is_zcdp else plan_loss
 
     @property
     def findings(self) -> tuple[Check, ...]:
-        """The checks that fail: numbers that contradict one another."""
+        """Checks whose two numbers differ by more than rounding."""
         return tuple(one for one in self.checks if not one.agrees)
 
 
 def _plan_loss(plan: Plan) -> Guarantee:
-    """The loss of a plan's unit; where a count itself is published, nothing is guaranteed."""
+    """Privacy loss of one unit under the plan; `NoPrivacy` if a count is published exactly."""
     return NoPrivacy() if any(level.is_exact for level in plan.levels) else plan.unit_loss()

@@ -1,7 +1,7 @@
-"""Records of releases: those that come with the toolkit, and files, TOML in and a checked `Record` out.
+"""Records of real releases, read from TOML files and checked; those that come with the toolkit are such files.
 
-A record is written in the keys of scenario files where they have them: `[privacy_unit]`, `[guarantee]`, `[plan]`, and
-`[scenario]` with a truth and an adversary. Nothing in a file is executed.
+Keys are those of scenario files (`[privacy_unit]`, `[guarantee]`, `[plan]`, and `[scenario]` with a truth and an
+adversary) and a few more for the sources. Nothing in a file is executed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from adversary.report.files.kinds import ABOUT
 from adversary.report.files.plan_keys import PLAN, read_plan
 from adversary.report.files.scenario import ADVERSARY, TRUTH
 
-# Of zCDP to epsilon at a delta: the optimal one, or rho + 2 sqrt(rho log(1/delta)).
+# Conversions of zCDP to epsilon at a delta: the optimal one, or rho + 2 sqrt(rho log(1/delta)). Publishers use both.
 CONVERSIONS = ("tight", "simple")
 WORDS = {
     "curator": "who published it",
@@ -72,7 +72,7 @@ SCENARIO = {
 }
 STATED = {**GUARANTEE, "zCDP": GUARANTEE["zCDP"]._replace(example="0.1")}
 
-# Keys of a record.
+# Keys of the whole file.
 FILE = {
     **{name: key for name, key in texts().items() if name != "source"},
     **{name: Key("text", about, "" if name != "curator" else ..., example='"..."') for name, about in WORDS.items()},
@@ -194,22 +194,24 @@ def _rows(top: Keys, key: str, declared: Mapping[str, Key]) -> list[Keys]:
 
 def _date(top: Keys) -> str:
     """A date in ISO 8601, or as much of it as is known."""
-    given = str(top.values.get("date", ""))
-    if given and not _DATE.fullmatch(given):
-        raise ValueError(f'{top.where("date")}: must be a year, month or day such as "2023-05-25", got {given!r}')
-    return given
+    date = str(top.values.get("date", ""))
+    if date and not _DATE.fullmatch(date):
+        raise ValueError(f'{top.where("date")}: must be a year, month or day such as "2023-05-25", got {date!r}')
+    return date
 
 
 def _parameters(table: Keys) -> dict[str, Fraction | float]:
+    """Published numbers by name; numbers written as text are exact fractions."""
     return {name: table.number(name) for name in table.values}
 
 
 def _guarantee(top: Keys, key: str) -> Guarantee | None:
+    """The guarantee under a key of the file, None without the key."""
     return read_guarantee(top.table(key)) if top.has(key) else None
 
 
 def _replaced(top: Keys, unit: PrivacyUnit) -> Guarantee | None:
-    """The guarantee for a replaced unit, beside that for an added one."""
+    """The guarantee for a replaced unit; ValueError unless `[guarantee]` is for an added or removed one."""
     if top.has("replaced") and (unit.is_replaced or not top.has("guarantee")):
         got = 'neighbours = "bounded"' if unit.is_replaced else "no [guarantee]"
         raise ValueError(
@@ -220,6 +222,7 @@ def _replaced(top: Keys, unit: PrivacyUnit) -> Guarantee | None:
 
 
 def _plan(top: Keys, unit: PrivacyUnit) -> Plan:
+    """The plan of a record, of a unit whose neighbour relation must be stated."""
     if unit.neighbours is None:
         raise ValueError(
             f"{top.where('plan')}: needs privacy_unit.neighbours, whether a unit is added or replaced, since it sets "
@@ -235,63 +238,65 @@ def _scenario(top: Keys) -> Scenario:
         part.table(key)
     if not part.has("plan") and not top.has("plan"):
         raise ValueError(f"{part.where('plan')}: is required where the record has no [plan]")
-    own = {"neighbours", "privacy_unit", "failure", "plan"}
-    document = {key: value for key, value in top.values.items() if key in own} | dict(part.values)
+    shared_keys = {"neighbours", "privacy_unit", "failure", "plan"}
+    document = {key: value for key, value in top.values.items() if key in shared_keys} | dict(part.values)
     if part.has("neighbours") and "privacy_unit" in document:
         document["privacy_unit"] = {**document["privacy_unit"], "neighbours": part["neighbours"]}
     return read_scenario(document, top.file, "scenario")
 
 
 def _check(row: Keys) -> Check:
-    """A stated number beside what follows, by the one rule that the table names."""
-    rules = [key for key in RULES if row.has(key)]
-    if len(rules) != 1:
+    """Consistency check of a `[[check]]` table, by the one rule that the table has a key for."""
+    rule_keys = [key for key in RULES if row.has(key)]
+    if len(rule_keys) != 1:
         raise ValueError(
-            f"{row.file}: {row.key}: must have one of {', '.join(RULES)}, got {', '.join(rules) or 'none of them'}"
+            f"{row.file}: {row.key}: must have one of {', '.join(RULES)}, got {', '.join(rule_keys) or 'none of them'}"
         )
     if not (about := row.text("about")):
         raise ValueError(f"{row.where('about')}: is required ({CHECK['about'].about})")
     stated = row.number("stated")
-    made: dict[str, Callable[[], float]] = {
+    computations: dict[str, Callable[[], float]] = {
         "sum": lambda: float(sum(map(Fraction, row.numbers("sum")))),
         "product": lambda: float(prod(map(Fraction, row.numbers("product")))),
         "epsilon_of": lambda: _epsilon(**row["epsilon_of"].read()),
         "epsilon_of_laplace": lambda: _laplace(**row["epsilon_of_laplace"].read()),
     }
-    computed = row.build(rules[0], made[rules[0]])
+    computed = row.build(rule_keys[0], computations[rule_keys[0]])
     return Check(about, Fraction(stated), computed, _rounding(row.values["stated"]))
 
 
 def _plan_checks(top: Keys, guarantee: Guarantee | None, plan: Plan | None) -> tuple[Check, ...]:
-    """The privacy loss of the noisy levels of the plan beside the guarantee, where it is larger."""
+    """Check of the plan's privacy loss against the stated zCDP or pure DP; none if it is not larger, up to rounding."""
     if plan is None:
         return ()
     if isinstance(guarantee, ZeroConcentratedDP):
-        name, stated, follows = "zCDP", guarantee.rho, plan.total_rho
+        name, stated, computed = "zCDP", guarantee.rho, plan.total_rho
     elif isinstance(guarantee, PureDP):
-        name, stated, follows = "pure DP", guarantee.epsilon(0.0), plan.unit_loss().epsilon(0.0)
+        name, stated, computed = "pure DP", guarantee.epsilon(0.0), plan.unit_loss().epsilon(0.0)
     else:
         return ()
     rounding = _rounding(top.values["guarantee"][name])
-    check = Check(f"{name} of the plan", Fraction(float(stated)), float(follows), rounding)
-    return (check,) if follows > stated and not check.agrees else ()
+    check = Check(f"{name} of the plan", Fraction(float(stated)), float(computed), rounding)
+    return (check,) if computed > stated and not check.agrees else ()
 
 
 def _epsilon(rho: Any, delta: Any, conversion: str) -> float:
+    """Epsilon of rho-zCDP at delta, by one of `CONVERSIONS`."""
     if conversion == CONVERSIONS[0]:
         return float(ZeroConcentratedDP(float(rho)).epsilon(float(delta)))
     return float(simple_epsilon(float(rho), float(delta)))
 
 
 def _laplace(scale: Any, sensitivity: Any) -> float:
+    """Epsilon of Laplace noise: sensitivity / scale."""
     check_positive("scale", scale)
     return float(sensitivity) / float(scale)
 
 
-def _rounding(given: Any) -> float:
-    """Half a unit of the last digit of a number as it is written; of whole numbers and fractions 1e-9 of them."""
-    mantissa, _, exponent = str(given).partition("e")
+def _rounding(written: Any) -> float:
+    """Half a unit of the last decimal of a number as it is written; 1e-9 of it for whole numbers and fractions."""
+    mantissa, _, exponent = str(written).partition("e")
     digits = mantissa.partition(".")[2]
     if not digits.isdigit():
-        return 1e-9 * abs(float(Fraction(given)))
+        return 1e-9 * abs(float(Fraction(written)))
     return 0.5 * 10.0 ** (int(exponent or 0) - len(digits))

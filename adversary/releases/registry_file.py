@@ -1,8 +1,8 @@
-"""Records of the deployments registry: YAML in, a checked `Record` out.
+"""Records of the deployments registry, read from YAML files and checked.
 
 The registry (github.com/opendp/deployments-registry-data) has one file for each deployment of differential privacy:
-epsilon, delta or rho as numbers, and everything else in prose. Neighbours are read from that prose where it names one
-relation and not the other; where it does not, the record has none.
+epsilon, delta or rho as numbers, and everything else in prose. The neighbour relation is taken from that prose if it
+names one relation and not the other; otherwise the record has none.
 """
 
 from __future__ import annotations
@@ -24,15 +24,18 @@ from adversary.report.files.keys import Key, Keys
 
 VARIANTS = ("Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP", "Custom")
 SUFFIXES = (".yaml", ".yml")
+
+# Words in the description of a privacy unit by which it is replaced, or added or removed.
 _REPLACED = re.compile(r"\bbounded neighbo|change-one|replac|modif|substitut", re.IGNORECASE)
 _ADDED = re.compile(r"\badd(ed|ing|ition)?\b|remov|delet|symmetric distance|unbounded", re.IGNORECASE)
 
-# An epsilon beside a rho is compared to within half a unit of this digit.
+# Significant digits to which a stated epsilon is compared with that of a stated rho: registry entries are rounded to
+# about three.
 _DIGITS = 3
 
 
 def _prose(*names: str) -> dict[str, Key]:
-    """Keys whose values are texts of any length."""
+    """Declarations of keys whose values are free text, all optional."""
     return {name: Key("any", "in words", None) for name in names}
 
 
@@ -129,47 +132,48 @@ def load_registry_record(path: str | Path) -> Record:
 
 
 def _text(table: Keys, key: str) -> str:
-    """A text on one line, or several put together; "" where there is none."""
-    given = table.values.get(key)
-    if isinstance(given, list):
-        given = ", ".join(map(str, given))
-    if given is not None and not isinstance(given, str | int | float):
-        raise ValueError(f"{table.where(key)}: must be text, got {given!r:.80}")
-    words = " ".join(("" if given is None else str(given)).split())
+    """A text on one line, printable characters only; a list is joined by commas; "" where there is none."""
+    value = table.values.get(key)
+    if isinstance(value, list):
+        value = ", ".join(map(str, value))
+    if value is not None and not isinstance(value, str | int | float):
+        raise ValueError(f"{table.where(key)}: must be text, got {value!r:.80}")
+    words = " ".join(("" if value is None else str(value)).split())
     return "".join(letter for letter in words if letter.isprintable())
 
 
 def _date(basic: Keys) -> str:
-    given = basic.values.get("publication_date")
-    return given.isoformat() if isinstance(given, date) else _text(basic, "publication_date")
+    """Date of publication, in ISO 8601 if YAML reads it as a date."""
+    value = basic.values.get("publication_date")
+    return value.isoformat() if isinstance(value, date) else _text(basic, "publication_date")
 
 
 def _unit(loss: Keys) -> str:
-    """Name of a unit: "User-day-level" is "user-day"."""
+    """Name of the privacy unit: "user-day" for "User-day-level"; "record" where none is stated."""
     name = _text(loss, "privacy_unit").lower().removesuffix("-level").replace("-level", "")
     return name or "record"
 
 
 def _neighbours(details: str) -> str | None:
-    """The relation that a text names, where it names one of the two alone."""
+    """Neighbour relation named by a description, "bounded" or "unbounded"; None if it names neither or both."""
     replaced, added = bool(_REPLACED.search(details)), bool(_ADDED.search(details))
     return None if replaced == added else "bounded" if replaced else "unbounded"
 
 
 def _number(numbers: Keys, key: str) -> Any:
-    """A parameter as an exact number; None where there is none, or a formula."""
-    given = numbers.values.get(key)
-    if key == "delta" and isinstance(given, str):
+    """A parameter as an exact number; None if it is missing or a formula such as "1/n"."""
+    value = numbers.values.get(key)
+    if key == "delta" and isinstance(value, str):
         try:
-            return Fraction(given)
+            return Fraction(value)
         except (ValueError, ZeroDivisionError):
             return None
-    given = numbers.number(key, None)
-    return None if given is None else Fraction(str(given)) if math.isfinite(given) else float(given)
+    value = numbers.number(key, None)
+    return None if value is None else Fraction(str(value)) if math.isfinite(value) else float(value)
 
 
 def _guarantee(numbers: Keys, variant: str | None) -> tuple[Guarantee | None, str]:
-    """The guarantee that the parameters make, or None and why."""
+    """(guarantee, "") from the parameters of a deployment, or (None, the reason) if they do not determine one."""
     epsilon, delta, rho = (_number(numbers, key) for key in PARAMETERS)
     if rho is not None:
         return numbers.build("rho", partial(ZeroConcentratedDP, float(rho))), ""
@@ -185,14 +189,14 @@ def _guarantee(numbers: Keys, variant: str | None) -> tuple[Guarantee | None, st
 
 
 def _checks(numbers: Keys) -> list[Check]:
-    """An epsilon at a delta beside the one that follows from a rho."""
+    """Check of a stated epsilon at a delta against the one that follows from a stated rho; none without all three."""
     epsilon, delta, rho = (_number(numbers, key) for key in PARAMETERS)
     if epsilon is None or delta is None or rho is None:
         return []
     numbers.build("", partial(ApproximateDP, float(epsilon), float(delta)))
-    follows = float(ZeroConcentratedDP(float(rho)).epsilon(float(delta)))
-    if not math.isfinite(follows):
+    computed = float(ZeroConcentratedDP(float(rho)).epsilon(float(delta)))
+    if not math.isfinite(computed):
         return []
-    size = 10.0 ** (math.floor(math.log10(float(epsilon))) + 1 - _DIGITS) if epsilon else 0.0
+    unit_of_last_digit = 10.0 ** (math.floor(math.log10(float(epsilon))) + 1 - _DIGITS) if epsilon else 0.0
     about = f"epsilon of rho {float(rho):g} at delta {float(delta):g}"
-    return [Check(about, Fraction(epsilon), follows, 0.5 * size)]
+    return [Check(about, Fraction(epsilon), computed, 0.5 * unit_of_last_digit)]

@@ -1,4 +1,4 @@
-"""YAML files of others as plain mappings, lists and values: nothing in them is executed."""
+"""YAML files of other tools, read as plain mappings, lists and values: nothing in them is executed."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from adversary._core import missing_extra
 from adversary.report.files.toml_text import MOST_BYTES
 
 
-def load_yaml(file: Path, whose: str, *, tagged: bool = False) -> Any:
-    """The document of a YAML file of at most 1 MiB.
+def load_yaml(file: Path, kind: str, *, tagged: bool = False) -> Any:
+    """Document of a YAML file of at most 1 MiB.
 
-    A reference inside of what others refer to is refused: a few such lines stand for any number of values.
+    An alias inside an anchored node is refused: a few lines of nested aliases expand to arbitrarily many values.
 
     Parameters
     ----------
     file : its path
-    whose : what it is, for messages: "records of the registry"
-    tagged : whether a node with a tag, as of a Python object, is read as the plain one that it is written as; it is
-        refused otherwise
+    kind : kind of file, for messages: "records of the registry"
+    tagged : whether nodes with a tag, such as that of a Python object, are read as plain mappings, lists and values;
+        otherwise they are refused
 
     Returns
     -------
@@ -34,12 +34,13 @@ def load_yaml(file: Path, whose: str, *, tagged: bool = False) -> Any:
     try:
         import yaml
     except ImportError as error:
-        raise missing_extra(f"{file}: {whose} need PyYAML", "interop") from error
+        raise missing_extra(f"{file}: {kind} need PyYAML", "interop") from error
 
     class Plain(yaml.SafeLoader):  # type: ignore[misc]
-        """Reads a tagged node as what it is written as."""
+        """Loader that can be given constructors for tags without changing PyYAML's own."""
 
     def plain(loader: Any, suffix: str, node: Any) -> Any:
+        """The value of a node without its tag."""
         del suffix
         if isinstance(node, yaml.MappingNode):
             return loader.construct_mapping(node, deep=True)
@@ -49,12 +50,13 @@ def load_yaml(file: Path, whose: str, *, tagged: bool = False) -> Any:
 
     for prefix in ("!", "tag:yaml.org,2002:python/") if tagged else ():
         Plain.add_multi_constructor(prefix, plain)
-    with file.open("rb") as opened:
-        given = opened.read(MOST_BYTES + 1)
-    if len(given) > MOST_BYTES:
+    # one byte more than allowed, so that a longer file is noticed without reading all of it
+    with file.open("rb") as stream:
+        content = stream.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
         raise ValueError(f"{file}: must be a YAML file of at most {MOST_BYTES:,} bytes (1 MiB), got a longer one")
     try:
-        text = given.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
         _refuse_nested_references(yaml.parse(text, Plain), yaml)
         return yaml.load(text, Plain)
     except yaml.MarkedYAMLError as error:
@@ -65,6 +67,8 @@ def load_yaml(file: Path, whose: str, *, tagged: bool = False) -> Any:
 
 
 def _refuse_nested_references(events: Any, yaml: Any) -> None:
+    """ValueError at an alias inside an anchored node, from the parser's events, before anything is expanded."""
+    # of every mapping or list that is open: whether it has an anchor
     anchored: list[bool] = []
     for event in events:
         if isinstance(event, yaml.AliasEvent) and any(anchored):

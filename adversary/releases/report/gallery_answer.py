@@ -1,4 +1,4 @@
-"""The gallery for people: one picture of all releases, a table of each model, contradictions, and every record."""
+"""Document of the gallery: a figure of all releases, a table by model, contradictions, and every record."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from adversary.report.kit import (
 
 TITLE = "Real releases, each audited"
 
-# Records, at most, that each have a table of their bounds; of more there is one table.
+# Up to so many records each have a table of their bounds; more records share one table, as the page would get long.
 FEW = 3
 EVERY_BOUND = "Every bound"
 NEIGHBOURS = {"unbounded": "added or removed", "bounded": "replaced", "": "neighbors not stated"}
@@ -39,7 +39,7 @@ SOURCES = {
     "none": "nobody has published the parameters",
 }  # fmt: skip
 
-# Why a release has no bound: by whether one of its sources is `none`.
+# Reasons for a missing bound, by whether the kind of source is "none".
 NO_BOUND = {True: "Nobody has published its parameters", False: "The sources seen state no guarantee for it"}
 CAPTION = (
     "Each row is one release. Bar: the most that a belief of {prior} can become, of any adversary whose beliefs about "
@@ -50,24 +50,37 @@ CAPTION = (
 
 
 def named(records: Iterable[Record]) -> dict[str, Record]:
-    """Records by the names of their files, numbered where two are called the same."""
-    result: dict[str, Record] = {}
+    """Records by the stems of their files, numbered if two are the same.
+
+    Parameters
+    ----------
+    records : each with its `path`
+
+    Returns
+    -------
+    dict of name to record, in the given order
+    """
+    by_stem: dict[str, Record] = {}
     for one in records:
         name, number = one.path.stem, 2
-        while name in result:
+        while name in by_stem:
             name, number = f"{one.path.stem} ({number})", number + 1
-        result[name] = one
-    return result
+        by_stem[name] = one
+    return by_stem
 
 
 def solve(records: Mapping[str, Record], tree: xr.DataTree, own: bool = False) -> xr.DataTree:
-    """The tree of `gallery` with title and verdict.
+    """Add title, verdict and warnings to the tree of `gallery`.
 
     Parameters
     ----------
     records : by name
-    tree : of these records
-    own : whether they are files of the user's, each of which is then shown on the screen too
+    tree : of `gallery`, for these records
+    own : whether they are files of the user, each of which is then shown on the screen too
+
+    Returns
+    -------
+    the same tree
     """
     listed = [name for name in ("bounds", "scenarios", "findings") if name in tree]
     tree.attrs["records_on_screen"] = int(own)
@@ -77,7 +90,7 @@ def solve(records: Mapping[str, Record], tree: xr.DataTree, own: bool = False) -
 
 
 def verdict(tree: xr.DataTree) -> str:
-    """The number of releases under which a small belief can become the likelier one; of one release its bound."""
+    """Verdict in a sentence: the number of releases that let a small belief exceed 50 %; for one release its bound."""
     bounds = tree["bounds"].to_dataset().isel(prior=0)
     prior = percent(float(bounds["prior"]))
     most = bounds["posterior"].sel(relation="stated").values
@@ -98,7 +111,13 @@ def verdict(tree: xr.DataTree) -> str:
 
 @guarded_document
 def document(records: Mapping[str, Record], tree: xr.DataTree) -> Document:
-    """The answer of `solve` for people."""
+    """Document of the gallery.
+
+    Parameters
+    ----------
+    records : by name
+    tree : of `solve`
+    """
     bounds = tree["bounds"].to_dataset()
     several, shown = len(records) > 1, bool(tree.attrs["records_on_screen"])
     groups = {
@@ -131,6 +150,7 @@ def _in_order(bounds: xr.Dataset, records: Mapping[str, Record]) -> list[tuple[s
 
 
 def _card(tree: xr.DataTree, records: Mapping[str, Record]) -> Card:
+    """Card at the top: four numbers and the figure of all releases."""
     bounds = tree["bounds"].to_dataset().isel(prior=0)
     known = bounds["posterior"].sel(relation="stated").dropna("release")
     prior = percent(float(bounds["prior"]))
@@ -154,7 +174,7 @@ def _card(tree: xr.DataTree, records: Mapping[str, Record]) -> Card:
 
 
 def _group(title: str, tree: xr.DataTree, records: Mapping[str, Record], names: list[str]) -> Section:
-    """A table of releases, the largest bound first."""
+    """Section with a table of the named releases, the largest bound first."""
     bounds = tree["bounds"].to_dataset().isel(prior=0)
     prior = percent(float(bounds["prior"]))
     table = Table(
@@ -176,7 +196,7 @@ CONTRADICTIONS = "Numbers that do not agree"
 
 
 def _contradictions(tree: xr.DataTree, records: Mapping[str, Record]) -> Section:
-    """The findings, with both numbers."""
+    """Section with a table of the failed checks: the stated and the computed number."""
     findings = tree["findings"].to_dataset()
     number = findings.sizes["finding"]
     table = Table(
@@ -199,7 +219,7 @@ def _contradictions(tree: xr.DataTree, records: Mapping[str, Record]) -> Section
 
 
 def budget(record: Record) -> str:
-    """The guarantee in few letters, or why there is none."""
+    """Parameters of the guarantee as short text ("epsilon 2.64"), or why there is none ("not published")."""
     if record.guarantee is None:
         if record.plan is not None:
             return "none"
@@ -208,7 +228,7 @@ def budget(record: Record) -> str:
 
 
 def _record(name: str, record: Record, tree: xr.DataTree, alone: bool) -> Section:
-    """Everything about one release; its bounds as a table where it stands alone, else those of the first prior."""
+    """Section about one release: its bound in a sentence, its facts; with `alone` a table of all its bounds."""
     bounds = tree["bounds"].to_dataset().sel(release=name)
     caution = "" if record.scenario is None else STATISTICS[record.scenario.plan.published].caution
     facts = {
@@ -236,11 +256,12 @@ def _record(name: str, record: Record, tree: xr.DataTree, alone: bool) -> Sectio
 
 
 def _source(one: Any) -> str:
+    """A source as text: its address and what it says, or words for its kind."""
     return ", ".join(filter(None, (one.url, one.about))) or SOURCES[one.kind]
 
 
 def _finding(bounds: xr.Dataset, record: Record) -> str:
-    """The bound at the first prior, in a sentence."""
+    """Bound at the first prior, in a sentence: as stated, for a replaced unit, and over a year."""
     if record.loss is None:
         return f"{NO_BOUND[record.kind_of_source == 'none']}."
     row = bounds.isel(prior=0)
@@ -253,7 +274,7 @@ def _finding(bounds: xr.Dataset, record: Record) -> str:
 
 
 def _every_bound(bounds: xr.Dataset, records: Mapping[str, Record]) -> Section:
-    """A row for each release, relation and prior."""
+    """Section with one table of all bounds: a row for each release, relation and prior."""
     heads = {"posterior": "at most", "posterior_year": "over a year at most"}
     table = Table(
         [Column("release"), Column("neighbors"), Column("belief", "probability"),
@@ -272,7 +293,7 @@ def _every_bound(bounds: xr.Dataset, records: Mapping[str, Record]) -> Section:
 
 
 def _bounds_table(bounds: xr.Dataset, record: Record) -> Table:
-    """Bounds by prior, for the stated neighbours and for a replaced unit, of one period and of a year."""
+    """Table of one release's bounds: a row for each prior, columns by relation, for one period and for a year."""
     relations = RELATIONS if record.replaced_loss is not record.loss else RELATIONS[:1]
     words = {"stated": f"a unit {NEIGHBOURS[record.unit.neighbours or '']}", "replaced": "a unit replaced"}
     words |= {"stated": "as stated"} if record.unit.neighbours is None else {}
@@ -284,12 +305,12 @@ def _bounds_table(bounds: xr.Dataset, record: Record) -> Table:
         cells = [float(row["posterior"].sel(relation=one)) for one in relations]
         cells += [float(row["posterior_year"].sel(relation=one)) for one in relations] * bool(yearly)
         table.add(f"a belief of {percent(float(prior))}", *cells)
-    blank = [None] * len(yearly)
-    for key, words_of in (
+    no_yearly_bounds = [None] * len(yearly)
+    for key, label in (
         ("detections", f"detections at {percent(ALARMS)} false alarms"),
         ("attack_success", f"an attack that succeeds in {percent(BASELINE)} without it"),
     ):
-        table.add(words_of, *(float(bounds[key].sel(relation=one)) for one in relations), *blank)
+        table.add(label, *(float(bounds[key].sel(relation=one)) for one in relations), *no_yearly_bounds)
     if float(bounds["failure"]) > 0.0:
         table.notes.append(
             f"Bounds of beliefs hold except with probability {percent(float(bounds['failure']))}; the others always."
@@ -298,7 +319,7 @@ def _bounds_table(bounds: xr.Dataset, record: Record) -> Table:
 
 
 def _scenario(name: str, tree: xr.DataTree) -> str:
-    """The expectation of the scenario, in a sentence."""
+    """Expected posterior of a release's scenario, in a sentence; "" if it has none."""
     if "scenarios" not in tree or name not in (every := tree["scenarios"].to_dataset())["release"].values:
         return ""
     scenario = every.sel(release=name)
@@ -312,8 +333,10 @@ def _scenario(name: str, tree: xr.DataTree) -> str:
 
 
 def _upper(p: float) -> str:
+    """A probability as a percentage, rounded up."""
     return percentage(p, True)
 
 
 def _or_none(value: Any) -> float | None:
+    """A number, None for NaN: an empty cell of a table."""
     return None if np.isnan(float(value)) else float(value)
