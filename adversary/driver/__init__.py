@@ -1,7 +1,7 @@
-"""An audit: posterior and risk averaged over releases, beside the bounds that guarantees set.
+"""Audits: posterior and risk averaged over releases, with the bounds that guarantees set.
 
-`audit` answers for plans, adversaries and truths, `audit_model` for any `pm.Model`; `sensitivity` varies their
-inputs. `case` and `model_case` describe one combination, `posteriors` holds what was found.
+`audit` is for plans, adversaries and truths, `audit_model` for any `pm.Model`, `audit_tables` for all cells of a file;
+`sensitivity` varies their inputs. `case` and `model_case` compute one combination, `posteriors` holds its posteriors.
 """
 
 import lazy_loader

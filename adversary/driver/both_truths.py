@@ -34,20 +34,25 @@ from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import TOLERANCE
 
 SIDES = ("in", "out")
+
+# False alarm probabilities of the tests.
 LEVELS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
-"""False alarm probabilities of the tests."""
 
-# Number of parts of simulated releases, for the standard error of an epsilon.
+# Parts into which simulated releases are split: the standard error of an epsilon is that of its mean over the parts.
 PARTS = 16
+
+# Priors at which the ratio is computed for every adversary, dense on the log scale below 1/2, where ratios are large.
 PRIORS = np.unique(np.concatenate([np.geomspace(1e-4, 0.5, 41), 1.0 - np.geomspace(0.5, 0.05, 11)]))
-"""Priors at which the ratio is computed, for every adversary."""
 
 
-def truths_of(
+def possible_truths(
     laws: SharedLaws, plan: Plan, adversary: Adversary, truth: Truth, sides: Sequence[str] = SIDES
 ) -> dict[str, Truth]:
-    """The truth, and its opposite if it and its releases are possible for the adversary, by `SIDES`."""
-    truths, side = _held(plan, adversary, truth), SIDES[truth.target]
+    """Truths "in" and "out" that the adversary considers possible: the audit's truth, and the opposite one.
+
+    A truth of `sides` is left out if the adversary excludes its counts or one of its releases.
+    """
+    truths, side = _truth_and_opposite(plan, adversary, truth), SIDES[truth.target]
     if side in truths and side in sides:
         try:
             laws.of(plan, adversary, truths[side])
@@ -56,18 +61,18 @@ def truths_of(
     return truths
 
 
-def _held(plan: Plan, adversary: Adversary, truth: Truth) -> dict[str, Truth]:
-    """The truth, and its opposite if it is possible for the adversary, by `SIDES`."""
-    held = {SIDES[1 - truth.target]: truth}
+def _truth_and_opposite(plan: Plan, adversary: Adversary, truth: Truth) -> dict[str, Truth]:
+    """The truth, and its opposite if the adversary considers those counts possible, by `SIDES`."""
+    truths = {SIDES[1 - truth.target]: truth}
     with suppress(ValueError):
-        held[SIDES[truth.target]] = opposite(plan, adversary, truth)
-    return held
+        truths[SIDES[truth.target]] = opposite(plan, adversary, truth)
+    return truths
 
 
-def risk_of(
+def risk_by_side(
     laws: SharedLaws, plan: Plan, adversary: Adversary, truths: Mapping[str, Truth], sides: Sequence[str] = SIDES
 ) -> xr.Dataset:
-    """The averages of `risk_summary` under each truth, dim target; missing for a truth that the adversary excludes."""
+    """Averages of `risk_summary` under each truth, dim target; missing for a truth that the adversary excludes."""
     parts = {}
     for side in sides:
         if side in truths:
@@ -80,17 +85,19 @@ def risk_of(
     )
 
 
-def of_both_truths(question: Question) -> Groups:
+def both_truths_groups(question: Question) -> Groups:
     """Groups `both_truths` (target), `empirical` (the adversary's own epsilon), `tests` (level) and `guess`."""
     laws, plan, adversary, truth = question.laws, question.plan, question.adversary, question.truth
     invariants = _invariants(plan, adversary, truth)
-    truths = truths_of(laws, plan, adversary, truth)
-    groups = {"both_truths": risk_of(laws, plan, adversary, truths)}
+    truths = possible_truths(laws, plan, adversary, truth)
+    groups = {"both_truths": risk_by_side(laws, plan, adversary, truths)}
     if np.isfinite([invariants[side] for side in truths]).all():
-        every = [_since(laws.of(plan, adversary, one), invariants[side]) for side, one in truths.items()]
-        groups["empirical"] = _epsilon(every, question.failure)
+        conditional_laws = [
+            _without_invariant(laws.of(plan, adversary, one), invariants[side]) for side, one in truths.items()
+        ]
+        groups["empirical"] = _epsilon(conditional_laws, question.failure)
     if len(truths) == 2 and np.isfinite(adversary.prior_log_odds):
-        groups["tests"] = _tests(laws.of(plan, adversary, truths["in"]), laws.of(plan, adversary, truths["out"]))
+        groups["tests"] = _detections(laws.of(plan, adversary, truths["in"]), laws.of(plan, adversary, truths["out"]))
         if not any(invariants.values()):
             groups["guess"] = _guess(laws.of(plan, adversary, truth).prior, groups["both_truths"]["prob_correct"])
     return groups
@@ -106,8 +113,11 @@ def _guess(prior: Any, correct: xr.DataArray) -> xr.Dataset:
 
 
 def _invariants(plan: Plan, adversary: Adversary, truth: Truth) -> dict[str, float]:
-    """Log Bayes factor of the exact levels under each truth that the adversary holds possible."""
-    return {side: invariant_factor(plan, adversary, one) for side, one in _held(plan, adversary, truth).items()}
+    """Log Bayes factor of the exact levels, in nats, under each truth that the adversary considers possible."""
+    return {
+        side: invariant_factor(plan, adversary, one)
+        for side, one in _truth_and_opposite(plan, adversary, truth).items()
+    }
 
 
 def refuse_unlisted(question: Question) -> None:
@@ -117,7 +127,7 @@ def refuse_unlisted(question: Question) -> None:
         check_listed(question.failure, is_unbounded(plan, [adversary.path(plan, cell) for cell in range(plan.cells)]))
 
 
-def _since(law: BayesFactorLaw, invariant: float) -> BayesFactorLaw:
+def _without_invariant(law: BayesFactorLaw, invariant: float) -> BayesFactorLaw:
     """The distribution of the log Bayes factor without that of the exact levels."""
     return replace(law, listed=DiscretePart(law.listed.values - invariant, law.listed.weights)) if invariant else law
 
@@ -134,49 +144,55 @@ def _epsilon(laws: Sequence[BayesFactorLaw], failure: float) -> xr.Dataset:
     )
     if not simulated:
         return epsilons
-    parts = [empirical_epsilon_of([_part(law, k) for law in laws], failure) for k in range(PARTS)]
+    parts = [empirical_epsilon_of([_subsample(law, k) for law in laws], failure) for k in range(PARTS)]
     error = float(np.std(parts, ddof=1) / np.sqrt(PARTS)) if np.isfinite(parts).all() else np.nan
     return epsilons.assign(mcse=("measure", [error])).assign_coords(measure=["epsilon"])
 
 
-def _part(law: BayesFactorLaw, which: int) -> BayesFactorLaw:
-    """The law from every `PARTS`-th of its simulated releases, in random order; an exact one as it is."""
+def _subsample(law: BayesFactorLaw, offset: int) -> BayesFactorLaw:
+    """Distribution from one of `PARTS` random parts of its simulated releases; an exact one unchanged."""
     size = law.listed.values.size
     if not law.simulated or size < 2 * PARTS:
         return law
-    sample = np.sort(np.random.default_rng(0).permutation(size)[which::PARTS])
+    # the same permutation for every part, so that the parts are disjoint
+    sample = np.sort(np.random.default_rng(0).permutation(size)[offset::PARTS])
     weights = law.listed.weights[sample]
     return replace(law, listed=DiscretePart(law.listed.values[sample], weights / weights.sum()), draws=sample.size)
 
 
-def _tests(present: BayesFactorLaw, out: BayesFactorLaw) -> xr.Dataset:
+def _detections(present: BayesFactorLaw, out: BayesFactorLaw) -> xr.Dataset:
     """Power of the most powerful test of "in" at each of `LEVELS`, randomised at the threshold to attain the level."""
     levels = np.array(LEVELS)
     threshold = out.quantiles(1.0 - levels)
     slack = np.where(np.isfinite(threshold), TOLERANCE * np.maximum(1.0, np.abs(threshold)), 0.0)
-    (alarms, least), (above, most) = ((law.sf(threshold + slack), law.sf(threshold - slack)) for law in (out, present))
+    (alarms, most_alarms), (sure_detections, most_detections) = (
+        (law.sf(threshold + slack), law.sf(threshold - slack)) for law in (out, present)
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.nan_to_num(np.clip((levels - alarms) / (least - alarms), 0.0, 1.0))
+        tie_share = np.nan_to_num(np.clip((levels - alarms) / (most_alarms - alarms), 0.0, 1.0))
     direction = {"direction": "estimate" if out.simulated else "exact"}
-    return xr.Dataset({"detections": ("level", above + share * (most - above), direction)}, {"level": list(LEVELS)})
+    return xr.Dataset(
+        {"detections": ("level", sure_detections + tie_share * (most_detections - sure_detections), direction)},
+        {"level": list(LEVELS)},
+    )
 
 
-def of_unused_record(question: Question) -> Groups:
+def baseline_group(question: Question) -> Groups:
     """Group `baseline`; NaN, with the attribute `reason`, if it cannot be computed."""
-    laws, what = question.laws, (question.plan, question.adversary, question.truth)
+    laws, case = question.laws, (question.plan, question.adversary, question.truth)
     try:
-        return {"baseline": unused_record(*what, draws=laws.draws, rng=laws.seed, log_odds=laws.log_odds)}
+        return {"baseline": unused_record(*case, draws=laws.draws, rng=laws.seed, log_odds=laws.log_odds)}
     except ValueError as why:
         return {"baseline": xr.Dataset({"posterior_mean": np.nan, "ratio_mean": np.nan}, attrs={"reason": str(why)})}
 
 
-def at_priors(question: Question) -> Groups:
+def priors_group(question: Question) -> Groups:
     """Group `priors`: mean and 95 % quantile of the ratio at `PRIORS`; absent if exact levels determine the target."""
-    what = question.plan, question.adversary, question.truth
-    invariant = invariant_factor(*what)
+    case = question.plan, question.adversary, question.truth
+    invariant = invariant_factor(*case)
     if not np.isfinite(invariant):
         return {}
-    law = question.laws.of(*what, coarse=True)
+    law = question.laws.of(*case, coarse=True)
     base = expit(logit(PRIORS) + invariant)
     mean = np.array([law.at_prior(p).posterior_mean()[0] for p in PRIORS])
     largest: Floats = np.asarray(posterior_ratio(base, law.quantiles([0.95])[0] - invariant))
@@ -193,27 +209,27 @@ def at_priors(question: Question) -> Groups:
     }
 
 
-def of_profile(question: Question) -> Groups:
+def tolerated_group(question: Question) -> Groups:
     """Group `tolerated`: the adversary's limit in a risk profile, and the probability of a release beyond it.
 
     In a participation attack the adversary is certain of the target's answer (value 1); in all others, that the target
     is in the data (inclusion 1). Absent without a profile, or for prior 0.
     """
-    laws, adversary, tolerated = question.laws, question.adversary, question.profile
+    laws, adversary, profile = question.laws, question.adversary, question.profile
     prior = np.asarray(question.cohort.prior)
-    if tolerated is None or adversary.prior <= 0.0:
+    if profile is None or adversary.prior <= 0.0:
         return {}
-    one, dims = np.ones_like(prior), ("adversary",) * prior.ndim
-    inclusion, value = (prior, one) if adversary.attack == "participation" else (one, prior)
+    certain, dims = np.ones_like(prior), ("adversary",) * prior.ndim
+    inclusion, value = (prior, certain) if adversary.attack == "participation" else (certain, prior)
     pairs = zip(inclusion.ravel().tolist(), value.ravel().tolist(), strict=True)
-    ratio = np.array([float(tolerated(*pair)) for pair in pairs]).reshape(prior.shape)
+    ratio = np.array([float(profile(*pair)) for pair in pairs]).reshape(prior.shape)
     limit, beyond, error = np.asarray(np.minimum(1.0, prior * ratio)), np.zeros(prior.shape), np.zeros(prior.shape)
-    if (open_ := limit < 1.0).any():
+    if (below_one := limit < 1.0).any():
         law = laws.of(question.plan, adversary, question.truth)
-        change = logit(limit[open_]) - logit(prior[open_])
-        beyond[open_] = law.sf(change + TOLERANCE * np.maximum(1.0, np.abs(change)))
+        change = logit(limit[below_one]) - logit(prior[below_one])
+        beyond[below_one] = law.sf(change + TOLERANCE * np.maximum(1.0, np.abs(change)))
         error = np.asarray(np.sqrt(beyond * (1.0 - beyond) / law.draws)) if law.simulated else error
-    exceeded = xr.Dataset(
+    group = xr.Dataset(
         {
             "inclusion": (dims, inclusion),
             "value": (dims, value),
@@ -223,19 +239,19 @@ def of_profile(question: Question) -> Groups:
         }
     )
     if not error.any():
-        return {"tolerated": exceeded}
+        return {"tolerated": group}
     mcse = np.where(error, error, np.nan)[..., None]
-    return {"tolerated": exceeded.assign(mcse=((*dims, "measure"), mcse)).assign_coords(measure=["outside"])}
+    return {"tolerated": group.assign(mcse=((*dims, "measure"), mcse)).assign_coords(measure=["outside"])}
 
 
 GROUPS = {
     "both_truths": AuditGroup(
         "Both truths, and tests of “in” against “out”",
-        of_both_truths,
+        both_truths_groups,
         shown=True,
         listed=("both_truths", "empirical", "tests", "guess"),
     ),
-    "baseline": AuditGroup("Record not used", of_unused_record, shown=True),
-    "priors": AuditGroup("Other priors", at_priors, listed=()),
+    "baseline": AuditGroup("Record not used", baseline_group, shown=True),
+    "priors": AuditGroup("Other priors", priors_group, listed=()),
 }
-"""Further groups of an audit, of the same plan, by name."""
+"""Further groups of an audit, about the same plan, by name."""

@@ -1,4 +1,4 @@
-"""Draws from an audit's posterior of the target, for figures and tables of ArviZ."""
+"""Draws from an audit's posterior of the target, in the groups that ArviZ plots and tabulates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adversary.driver.posteriors import UNRELIABLE
 
 CHANCE = "P(in)"
 
-# Relative jitter of equal draws: ArviZ has no density of a single value, and no ranks of ties.
+# Relative jitter of equal draws: ArviZ fails on a density of a single value and on ranks of ties.
 SPREAD = 1e-9
 
 Floats = NDArray[np.float64]
@@ -23,12 +23,12 @@ Floats = NDArray[np.float64]
 def to_draws(
     tree: xr.DataTree, *, release: int | None = None, sampling: Sampling | None = None, rng: Seed = None
 ) -> xr.DataTree:
-    """Draws of an audit's target: of its posterior averaged over releases, or given one release.
+    """Draws of whether an audit's target is in, from its posterior averaged over releases or given one release.
 
     Parameters
     ----------
-    tree : what `adversary.audit` or `adversary.audit_model` returned, of one adversary, plan and truth or of several
-    release : place of one release among those of the audit; unless given, every draw has a release of its own, drawn by
+    tree : result of `adversary.audit` or `adversary.audit_model`, of one adversary, plan and truth or of several
+    release : index of one release among those of the audit; by default every draw has a release of its own, drawn by
         its probability under the truth
     sampling : number and length of the chains
     rng : seed
@@ -37,9 +37,9 @@ def to_draws(
     -------
     DataTree with groups `posterior` and `prior`, dims (chain, draw) and those of several adversaries, plans and truths:
     "in", 1 or 0, and "P(in)", its chance given the release of the draw; `sample_stats`; and of one release
-    `observed_data`, `log_prior` and `log_likelihood`, the latter up to what both hypotheses share, as
-    ``arviz.psense_summary`` asks for them. The mean of "P(in)" is the audit's `posterior_mean`. Numbers that are the
-    same in all draws are spread by a billionth of themselves.
+    `observed_data`, `log_prior` and `log_likelihood`, the latter up to a constant that both hypotheses share, as
+    ``arviz.psense_summary`` needs them. The mean of "P(in)" is the audit's `posterior_mean`. Equal numbers are jittered
+    by a billionth of themselves.
 
     Raises
     ------
@@ -63,26 +63,32 @@ def to_draws(
         raise ValueError(
             "releases of this audit are unreliable, and have no posterior to draw from: see its group risk"
         )
-    every = [one["posterior"].reset_coords(drop=True) for one in groups]
-    audited = every[0] if len(every) == 1 else xr.concat(every, "adversary")  # some enumerated, some drawn
+    posteriors = [one["posterior"].reset_coords(drop=True) for one in groups]
+    audited = (
+        posteriors[0] if len(posteriors) == 1 else xr.concat(posteriors, "adversary")
+    )  # some enumerated, some drawn
     settings, generator = sampling or Sampling(), np.random.default_rng(rng)
     posterior, shares, prior = xr.broadcast(audited, weight, tree["risk"]["prior"])
     posterior, shares = (one.transpose("release", ...) for one in (posterior, shares))
     sizes = (settings.chains, settings.draws)
     chance = np.empty((*sizes, *posterior.shape[1:]))
-    for place in np.ndindex(posterior.shape[1:]):
-        law = shares.values[(slice(None), *place)]
-        drawn = generator.choice(law.size, sizes, p=law / law.sum())
-        chance[(..., *place)] = posterior.values[(drawn, *place)]
+    for index in np.ndindex(posterior.shape[1:]):
+        weights = shares.values[(slice(None), *index)]
+        release_of_draw = generator.choice(weights.size, sizes, p=weights / weights.sum())
+        chance[(..., *index)] = posterior.values[(release_of_draw, *index)]
     other = posterior.isel(release=0, drop=True)
-    before = np.broadcast_to(prior.transpose(*posterior.dims).values[0], chance.shape)
+    prior_draws = np.broadcast_to(prior.transpose(*posterior.dims).values[0], chance.shape)
     return _tree(
-        chance, before, other, published.isel(release=release, drop=True) if release is not None else None, generator
+        chance,
+        prior_draws,
+        other,
+        published.isel(release=release, drop=True) if release is not None else None,
+        generator,
     )
 
 
 def with_posteriors(group: xr.Dataset) -> xr.Dataset:
-    """Group `exact` with `posterior` and `log_odds`, where an audit of many adversaries has none.
+    """Group `exact` with `posterior` and `log_odds`, computed from log Bayes factors if it has only these.
 
     Parameters
     ----------
@@ -100,7 +106,7 @@ def with_posteriors(group: xr.Dataset) -> xr.Dataset:
 
 
 def _weights(weight: xr.DataArray, release: int | None) -> xr.DataArray:
-    """Probabilities of the releases, or 1 for the one that is chosen."""
+    """Weights of the releases; with a chosen one, 1 for it and 0 for all others."""
     if release is None:
         return weight
     place, size = int(check_whole("release", release, minimum=0)), weight.sizes["release"]
@@ -110,29 +116,42 @@ def _weights(weight: xr.DataArray, release: int | None) -> xr.DataArray:
 
 
 def _tree(
-    chance: Floats, before: Floats, other: xr.DataArray, published: xr.Dataset | None, rng: np.random.Generator
+    chance: Floats,
+    prior_chance: Floats,
+    dims_and_coords: xr.DataArray,
+    published: xr.Dataset | None,
+    rng: np.random.Generator,
 ) -> xr.DataTree:
-    """The groups of ArviZ, of chances (chain, draw, *other dims) after the release and before it."""
-    dims = ("chain", "draw", *other.dims)
-    coords = {"chain": np.arange(len(chance)), "draw": np.arange(chance.shape[1]), **other.coords}
-    present, held = (rng.random(one.shape) < one for one in (chance, before))
+    """Groups of ArviZ from P(in) after the release and before it, (chain, draw, *dims of adversaries ...)."""
+    dims = ("chain", "draw", *dims_and_coords.dims)
+    coords = {"chain": np.arange(len(chance)), "draw": np.arange(chance.shape[1]), **dims_and_coords.coords}
+    present, present_before = (rng.random(one.shape) < one for one in (chance, prior_chance))
 
     def group(**values: Any) -> xr.Dataset:
-        made = {"inference_library": NAME, "inference_library_version": __version__}
-        return xr.Dataset({name: (dims, value) for name, value in values.items()}, coords, made)
+        library = {"inference_library": NAME, "inference_library_version": __version__}
+        return xr.Dataset({name: (dims, value) for name, value in values.items()}, coords, library)
 
-    def apart(values: Floats) -> Floats:
-        """Values without ties."""
+    def without_ties(values: Floats) -> Floats:
+        """Values with a relative jitter of `SPREAD`, so that none are equal."""
         return values + SPREAD * rng.uniform(-1.0, 1.0, values.shape)
 
     with np.errstate(divide="ignore"):
-        after, prior = (np.log(np.where(present, one, 1.0 - one)) for one in (chance, before))
+        log_posterior, log_prior = (np.log(np.where(present, one, 1.0 - one)) for one in (chance, prior_chance))
     groups = {}
-    for name, law, is_in in (("posterior", chance, present), ("prior", before, held)):
-        groups[name] = group(**{"in": is_in.astype(np.int64), CHANCE: law + law * (1.0 - law) * (apart(law) - law)})
-    groups["sample_stats"] = group(diverging=np.zeros(chance.shape, dtype=bool), lp=apart(after), energy=-apart(after))
+    for name, probability, is_in in (("posterior", chance, present), ("prior", prior_chance, present_before)):
+        groups[name] = group(
+            **{
+                "in": is_in.astype(np.int64),
+                CHANCE: probability + probability * (1.0 - probability) * (without_ties(probability) - probability),
+            }
+        )
+    groups["sample_stats"] = group(
+        diverging=np.zeros(chance.shape, dtype=bool),
+        lp=without_ties(log_posterior),
+        energy=-without_ties(log_posterior),
+    )
     if published is not None:
-        groups["log_prior"] = group(**{"in": apart(prior)})
-        groups["log_likelihood"] = group(release=apart(after - prior))
+        groups["log_prior"] = group(**{"in": without_ties(log_prior)})
+        groups["log_likelihood"] = group(release=without_ties(log_posterior - log_prior))
         groups["observed_data"] = published.drop_vars("weight")
     return xr.DataTree.from_dict({name: xr.DataTree(one) for name, one in groups.items()})

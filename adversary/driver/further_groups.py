@@ -1,4 +1,4 @@
-"""Groups of an audit beside the audit itself, all from laws of the log Bayes factor, each computed once."""
+"""Further groups of an audit, all from distributions of the log Bayes factor that are computed once and shared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from adversary.driver.groups import Alternative, AuditGroup, Question
 from adversary.driver.posteriors import Groups
 from adversary.driver.sensitivity import extremes
 
-_TOLERATED = AuditGroup("These adversaries and the risk profile", both_truths.of_profile, given=True)
+_TOLERATED = AuditGroup("These adversaries and the risk profile", both_truths.tolerated_group, given=True)
 GROUPS = {**both_truths.GROUPS, **other_plans.GROUPS, "tolerated": _TOLERATED}
 """Further groups of an audit, by name."""
 ALSO = tuple(name for name, one in GROUPS.items() if one.shown)
@@ -27,17 +27,21 @@ EVERYTHING = tuple(name for name, one in GROUPS.items() if not one.given)
 
 
 @dataclass
-class Beside:
-    """Groups beside an audit: with `keep_going` one that fails is left out, and `left_out` says why, by its name."""
+class GuardedGroups:
+    """Computation of further groups in which an error need not end the audit.
+
+    With `keep_going` a group that fails is left out, and its error is recorded in `left_out` by its name.
+    """
 
     keep_going: bool
     left_out: dict[str, str] = field(default_factory=dict)
 
-    def made(self, name: str, make: Callable[[], Groups]) -> Groups:
-        """The groups that a function makes."""
+    def compute(self, name: str, make: Callable[[], Groups]) -> Groups:
+        """The groups that `make` returns; empty if it fails and errors are recorded."""
         try:
             return make()
-        except OSError:  # a disk or a worker, which the audit itself needs too
+        except OSError:
+            # a disk or a worker has failed, which the audit itself needs too
             raise
         except Exception as error:
             if not self.keep_going:
@@ -46,14 +50,15 @@ class Beside:
             return {}
 
 
-def further_groups(question: Question, also: Collection[str], beside: Beside) -> Groups:
-    """Groups beside the audit itself: those of `also`, and those that have an argument of their own."""
+def further_groups(question: Question, also: Collection[str], guarded: GuardedGroups) -> Groups:
+    """Further groups of one case by name: those listed in `also`, and those with an argument of their own."""
     if "both_truths" in also:
-        both_truths.refuse_unlisted(question)  # before anything is worked out
-    made: Groups = {}
+        # refused before long work begins
+        both_truths.refuse_unlisted(question)
+    groups: Groups = {}
     for name in dict.fromkeys([*also, *(name for name, one in GROUPS.items() if one.given)]):
-        made |= beside.made(name, partial(GROUPS[name].make, question))
-    return made
+        groups |= guarded.compute(name, partial(GROUPS[name].make, question))
+    return groups
 
 
 def check_also(also: Any, plans: Mapping[Any, Plan], alternatives: Any, sensitivity: Any) -> None:
@@ -68,31 +73,34 @@ def check_also(also: Any, plans: Mapping[Any, Plan], alternatives: Any, sensitiv
             raise ValueError(f"{name} is for one plan, got {len(plans)}")
 
 
-def by_name(
+def alternatives_by_case(
     alternatives: Mapping[str, tuple[Plan, Any, Mapping[str, Any]]],
-    readers: Mapping[Any, Any],
+    adversaries: Mapping[Any, Any],
     truths: Mapping[Any, Any],
 ) -> dict[Any, dict[str, Alternative]]:
-    """Alternatives by (adversary, truth)."""
+    """Alternative plans of each case, by (name of adversary, name of truth), and then by the plan's name.
+
+    The names None stand for a single unnamed adversary or truth.
+    """
     return {
         (name, truth): {
             key: (plan, who[name] if name is not None else who, counts[truth] if truth is not None else counts)
             for key, (plan, who, counts) in alternatives.items()
         }
-        for name in readers
+        for name in adversaries
         for truth in truths
     }
 
 
 def sweep_groups(base: xr.Dataset, swept: Mapping[str, xr.Dataset], truth: Any = None) -> Groups:
-    """Sweeps by names of groups: `base`, `extremes` and one for each input, inside one for the truth if it is named.
+    """Groups of one-at-a-time sweeps: `base`, `extremes` and one for each input, under the truth's name if it has one.
 
-    Attributes `input` and `truth` have the names as they are; those of groups have nothing that a path has.
+    Attributes `input` and `truth` have the original names; those of groups are without slashes and leading dots.
 
     Parameters
     ----------
-    base, swept : the answers of `base_and_sweeps`
-    truth : name of the truth
+    base, swept : results of `base_and_sweeps`
+    truth : name of the truth, None for a single one
 
     Returns
     -------
@@ -110,7 +118,7 @@ def sweep_groups(base: xr.Dataset, swept: Mapping[str, xr.Dataset], truth: Any =
 
 
 def group_name(name: str) -> str:
-    """A name as that of a group: without slashes, control characters and dots in front.
+    """Name of a group of a tree: without slashes, control characters and leading dots.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Further groups of an audit: the question they answer, their function and their title.
+"""Further groups of an audit: their inputs, their declaration, and the joining of groups of several cases.
 
-A further group is a function of a `Question` in the file that it belongs to, one line in that file's `GROUPS`, and
-where people are to read it, a section in `report.sections`.
+To add one, write a function of a `Question` that returns groups by name, one line in `GROUPS` of its file, and, if
+it is to be shown, a section in `report.sections`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from adversary.adversaries.plans import Plan
 from adversary.driver.posteriors import Groups
 from adversary.driver.shared_laws import Cohort, SharedLaws
 
-# A plan, with its adversaries and truths.
+# Another plan, with its adversary and truth, or mappings of names to several of them.
 Alternative = tuple[Plan, Any, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Question:
-    """One plan, one adversary and one truth, about which groups are made.
+    """Inputs of a further group: one plan, one cohort of adversaries and one truth.
 
     Parameters
     ----------
@@ -57,11 +57,11 @@ class AuditGroup(NamedTuple):
 
     Parameters
     ----------
-    title : what people call it
-    make : groups of the audit's tree by name; none where there is nothing to say
-    shown : whether every audit has it, without being asked
-    given : whether it has an argument of its own, and is made where that is given, whatever else is asked
-    listed : groups of the tree whose numbers JSON lists; that of its own name where not given
+    title : name for people
+    make : function of a `Question` that returns groups of the audit's tree by name, none if they do not apply
+    shown : whether every audit has it by default
+    given : whether it has an argument of its own in `audit`, and is computed whenever that is given
+    listed : groups of the tree whose numbers JSON lists; by default that of its own name
     """
 
     title: str
@@ -72,7 +72,7 @@ class AuditGroup(NamedTuple):
 
 
 def side_by_side(parts: Mapping[Any, xr.Dataset], dim: str) -> xr.Dataset:
-    """Datasets along a new dim, what only some of them have missing in the others.
+    """Concatenate datasets along a new dim; variables that only some have are missing values in the others.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def side_by_side(parts: Mapping[Any, xr.Dataset], dim: str) -> xr.Dataset:
 
 
 def _joined(parts: list[xr.Dataset], dim: Any) -> xr.Dataset:
-    """Datasets along a dim, numbers that are estimates in one of them said to be."""
+    """Concatenate datasets along a dim; a variable that is an estimate in one of them is marked as an estimate."""
     joined = xr.concat(
         parts,
         dim,
@@ -105,9 +105,9 @@ def _joined(parts: list[xr.Dataset], dim: Any) -> xr.Dataset:
 
 
 def concat_groups(cases: list[tuple[Any, Groups]], dim: str) -> Groups:
-    """Groups of several cases along a new dim; a single unnamed case stays as it is.
+    """Groups of several cases joined along a new dim; a single case with the name None stays as it is.
 
-    A group that only some cases have is stacked over these. Readers of the same releases share one table of them.
+    A group that only some cases have is joined over these. Adversaries with the same releases share one table of them.
     """
     if cases[0][0] is None:
         return cases[0][1]
@@ -118,7 +118,8 @@ def concat_groups(cases: list[tuple[Any, Groups]], dim: str) -> Groups:
             result[group] = next(iter(parts.values()))
             continue
         parts = dict(zip(parts, _numbered(list(parts.values())), strict=True))
-        for number in ("unreliable_mass", "edge_mass") if group == "risk" else ():  # exact ones have none
+        # exact cases lack these, and have none of that mass
+        for number in ("unreliable_mass", "edge_mass") if group == "risk" else ():
             if any(number in part for part in parts.values()):
                 parts = {name: one if number in one else one.assign({number: 0.0}) for name, one in parts.items()}
         result[group] = _weighted(group, side_by_side(parts, dim))
@@ -126,10 +127,10 @@ def concat_groups(cases: list[tuple[Any, Groups]], dim: str) -> Groups:
 
 
 def concat_cohorts(cases: list[tuple[Cohort, Groups]], order: Sequence[Any]) -> Groups:
-    """Groups of the cohorts of an audit along the dim adversary, in which those of several adversaries are already.
+    """Groups of an audit's cohorts joined along dim `adversary`, which groups of several adversaries have already.
 
-    `order` has the names of all adversaries. `exact` has a row of log Bayes factors of each law where it has no
-    posteriors.
+    `order` are the names of all adversaries. If `exact` has log Bayes factors instead of posteriors, it gets one row of
+    them for each cohort.
     """
     if all(len(cohort.names) == 1 for cohort, _ in cases) and "log_bayes_factor" not in cases[0][1].get("exact", {}):
         return concat_groups([(cohort.names[0], groups) for cohort, groups in cases], "adversary")
@@ -139,37 +140,39 @@ def concat_cohorts(cases: list[tuple[Cohort, Groups]], order: Sequence[Any]) -> 
         if group == "release" and _alike(list(parts.values())):
             result[group] = next(iter(parts.values()))
             continue
-        every = _numbered([_along(part, names) for names, part in parts.items()])
-        if len(every) == 1:
-            joined = every[0]
+        numbered = _numbered([_along(part, names) for names, part in parts.items()])
+        if len(numbered) == 1:
+            joined = numbered[0]
         else:
-            joined = _by_law(every) if "law" in every[0].dims else _joined(every, "adversary")
+            joined = _by_law(numbered) if "law" in numbered[0].dims else _joined(numbered, "adversary")
         names = [name for some in parts for name in some]
         place = {name: i for i, name in enumerate(names)}
-        wanted = [place[name] for name in order if name in place]
-        result[group] = _weighted(group, joined if wanted == sorted(wanted) else joined.isel(adversary=wanted))
+        order_of_cases = [place[name] for name in order if name in place]
+        result[group] = _weighted(
+            group, joined if order_of_cases == sorted(order_of_cases) else joined.isel(adversary=order_of_cases)
+        )
     return result
 
 
 def _alike(parts: list[xr.Dataset]) -> bool:
-    """True of equal datasets: the cases then share one."""
+    """True if all datasets are equal, so that the cases can share one."""
     return all(part.equals(parts[0]) for part in parts[1:])
 
 
 def _numbered(parts: list[xr.Dataset]) -> list[xr.Dataset]:
-    """Datasets with their releases numbered where they have different numbers of them."""
+    """Datasets with coordinates for their releases if these differ in number, as joining them then needs."""
     if len({part.sizes.get("release") for part in parts}) == 1:
         return parts
     return [part.assign_coords(release=np.arange(part.sizes["release"])) for part in parts]
 
 
 def _weighted(group: str, joined: xr.Dataset) -> xr.Dataset:
-    """A joined group; releases that a case does not have weigh nothing there."""
+    """Joined group; if it is `release`, with weight 0 for releases that a case does not have."""
     return joined.assign(weight=joined["weight"].fillna(0.0)) if group == "release" else joined
 
 
 def _along(group: xr.Dataset, names: Sequence[Any]) -> xr.Dataset:
-    """A group with every number of each adversary, but for what is of their law."""
+    """Group with dim `adversary` in every variable; log Bayes factors, which the cohort shares, keep dim `law`."""
     values = {}
     for name, array in group.data_vars.items():
         alone = "adversary" not in array.dims and "law" not in array.dims
@@ -183,7 +186,7 @@ def _along(group: xr.Dataset, names: Sequence[Any]) -> xr.Dataset:
 
 
 def _by_law(parts: list[xr.Dataset]) -> xr.Dataset:
-    """Log Bayes factors of several laws, and of each adversary the law it has."""
+    """Group `exact` of several cohorts: log Bayes factors (law, release), and each adversary's index into them."""
     factors = xr.concat(
         [one[["log_bayes_factor"]] for one in parts],
         "law",

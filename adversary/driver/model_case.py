@@ -1,9 +1,9 @@
-"""One plan, one `pymc.Model`, one truth: any model whose release is left free is an adversary.
+"""Audit of one plan, one `pymc.Model` and one truth: any model whose release is left free is an adversary.
 
 The model's released variables are those that the plan publishes, under the names of `observed`: `noisy[level]`,
-`sibling_sum[level]`, `siblings[level]`, or plain `noisy` where the plan has one level. It may leave some unread. Where
-its latents are discrete and finitely many, posteriors are exact, by enumeration; otherwise the discrete ones are summed
-out and the continuous ones drawn from their prior, once, and weighed by every release.
+`sibling_sum[level]`, `siblings[level]`, or plain `noisy` if the plan has one level. It need not have all of them. If
+its latents are discrete with finite supports, posteriors are exact, by enumeration; otherwise the discrete ones are
+summed out and the continuous ones drawn from their prior, once, and weighted by every release.
 """
 
 from __future__ import annotations
@@ -26,18 +26,21 @@ from adversary.adversaries.path import Truth
 from adversary.adversaries.plans import Plan, observed
 from adversary.adversaries.risk import DRAWS
 from adversary.driver.case import Bounds, groups_of
-from adversary.driver.posteriors import NUTS, Groups, read_releases, releases_to_read
+from adversary.driver.posteriors import NUTS, Groups, model_posteriors, releases_to_read
 from adversary.privacy import Guarantee, PrivacyUnit, largest_change
 from adversary.privacy.losses import PrivacyLoss
 
-# Default number of simulated releases where each distinct one is fitted by a sampler.
+# Default number of simulated releases if each distinct one is fitted by a sampler: fits take much longer than
+# enumerations.
 FITS = 1000
 
+# Names of released variables.
 _RELEASED = re.compile(r"(noisy|sibling_sum|siblings)(\[(.*)\])?")
 
 
 def is_model(value: ArrayLike) -> bool:
-    """True of a `pymc.Model`; PyMC is not imported for it."""
+    """True of a `pymc.Model`."""
+    # without importing PyMC: whoever has a model has imported it
     pymc = sys.modules.get("pymc")
     return pymc is not None and isinstance(value, pymc.Model)
 
@@ -56,9 +59,9 @@ def latents_of(
             "the model has no latents besides its release: nothing is unknown to this adversary. Make the target a "
             f"random variable, for instance pm.Bernoulli({target!r}, 0.5)"
         )
-    known = [*(rv.name for rv in latents), *(v.name for v in model.deterministics)]
-    if target not in known:
-        raise ValueError(missing_target(target, model, known))
+    names_of_target = [*(rv.name for rv in latents), *(v.name for v in model.deterministics)]
+    if target not in names_of_target:
+        raise ValueError(missing_target(target, model, names_of_target))
     variable = model[target]
     if variable.ndim:
         raise ValueError(
@@ -76,9 +79,12 @@ def latents_of(
     return [rv.name for rv in latents if rv.dtype not in discrete_types]
 
 
-def target_side(truth: Any, target: str, *also: str) -> int:
-    """1 where a truth says that the target is in, under its own name or another; else 0."""
-    keys = [key for key in dict.fromkeys((target, *also)) if isinstance(truth, Mapping) and key in truth]
+def target_side(truth: Any, target: str, *aliases: str) -> int:
+    """1 if a truth has the target in, else 0; ValueError if it does not say so, or says both.
+
+    It is looked up under the target's name and its `aliases`.
+    """
+    keys = [key for key in dict.fromkeys((target, *aliases)) if isinstance(truth, Mapping) and key in truth]
     if not keys:
         raise ValueError(f"truth must say whether the target is in: add {target!r} = 1 or 0 to the truth")
     for key in keys:
@@ -90,7 +96,10 @@ def target_side(truth: Any, target: str, *also: str) -> int:
 
 
 def settle_model_truth(plan: Plan, truth: Mapping[str, Any], target: str) -> Truth:
-    """True counts and target of a truth that names both; a model does not say which counts it holds possible."""
+    """Truth of a plan from counts by level and the target's value, which must be named.
+
+    Unlike those of an `Adversary`, the counts a model considers possible are not known, and are not checked.
+    """
     side = target_side(truth, target, "in")
     levels = {name: value for name, value in truth.items() if name not in (target, "in")}
     return Truth(plan.counts(levels), side, plan.sibling_counts(levels))
@@ -100,9 +109,16 @@ def settle_model_truth(plan: Plan, truth: Mapping[str, Any], target: str) -> Tru
 class ModelCase:
     """One plan, one model, one truth.
 
-    `records` is the number of privacy units that differ between the model's two hypotheses, which no model says;
-    `support` the values of latents without a finite support of their own, and `prior_seed` that of draws of what the
-    model holds before any release, the same for every plan and truth.
+    Parameters
+    ----------
+    plan, model, truth : of the case
+    failure : probability with which a bound that is not certain may fail
+    target : name of the target among the model's variables
+    records : number of privacy units in which the model's two hypotheses differ
+    support : values of latents without a finite support of their own, by name
+    prior_seed : seed of draws from the model's prior, the same for every plan and truth
+    totals : totals published exactly
+    sampling : lengths of sampled posteriors
     """
 
     plan: Plan
@@ -116,8 +132,8 @@ class ModelCase:
     totals: ExactTotals | None = None
     sampling: Sampling | None = None
 
-    def run(self, engine: str, promises: dict[str, Guarantee], draws: int | None, seed: int, **how: Any) -> Groups:
-        """Groups of the audit; `how` is progress, store and scheduler of the fits."""
+    def run(self, engine: str, guarantees: dict[str, Guarantee], draws: int | None, seed: int, **how: Any) -> Groups:
+        """Groups of the audit by name; `how` is progress, store and scheduler of the fits."""
         names = released_names(self.plan, self.model, self.truth.siblings)
         continuous = latents_of(self.model, names, self.target, self.support)
         if engine == "enumerate" and continuous:
@@ -129,18 +145,18 @@ class ModelCase:
         options: dict[str, Any] = {"target": self.target, "support": self.support}
         options |= {"settled": settled_names(self.plan, names), "sampling": self.sampling}
         options |= {"nuts": nuts, "rng": seed, "prior_rng": self.prior_seed, **how}
-        readings = read_releases(
+        posteriors = model_posteriors(
             self.model, self.truth.target, *self.releases(names, nuts is not None, draws, seed), **options
         )
         bounds = Bounds(self.plan, *records_of_model(self.plan, self.records), self.failure, totals=self.totals)
-        return groups_of(readings, readings.risk(), bounds.table(promises, readings.law, readings))
+        return groups_of(posteriors, posteriors.risk(), bounds.table(guarantees, posteriors.law, posteriors))
 
     def releases(
         self, names: list[str], fitted: bool, draws: int | None, seed: int
     ) -> tuple[xr.Dataset, xr.DataArray, dict[str, NDArray[Any]], int]:
-        """Releases, their weights, what the model reads of them, and how many are simulated at most.
+        """(releases, their weights, arrays by the model's released variables, number of simulated releases at most).
 
-        Each distinct one once where they are fitted; what the model leaves unread is NaN there.
+        If releases are `fitted` each distinct one occurs once, with NaN for numbers that the model does not have.
         """
         size = (FITS if fitted else DRAWS) if draws is None else draws
         once = partial(self.without_unread, names=names)
@@ -148,7 +164,10 @@ class ModelCase:
         return release, weight, self.read(release, names), size
 
     def read(self, release: xr.Dataset, names: list[str]) -> dict[str, NDArray[Any]]:
-        """Arrays that the model reads of these releases, by its own names; one number may be a vector of length one."""
+        """Arrays of the releases by the model's released variables, `names`.
+
+        A number gets an axis of length one if the model's variable is a vector.
+        """
         data = observed(release) | observed(release, individually=True)
         if "noisy" in names:
             data["noisy"] = data[f"noisy[{self.plan.names[0]}]"]
@@ -156,7 +175,7 @@ class ModelCase:
         return {name: data[name][:, None] if name in vectors else data[name] for name in names}
 
     def without_unread(self, release: xr.Dataset, names: list[str]) -> xr.Dataset:
-        """The release with NaN in place of every number the model does not read."""
+        """The release with NaN for every number that is none of the model's released variables, `names`."""
         result = release.copy()
         for kind in result.data_vars:
             unread = [name for name in self.plan.names if f"{kind}[{name}]" not in names]
@@ -167,15 +186,15 @@ class ModelCase:
 
 
 def records_of_model(plan: Plan, records: int) -> tuple[int, int]:
-    """Privacy units in which a model's hypotheses differ, and the largest number by which a count does."""
-    both = plan.cells == 2 and plan.neighbours == "unbounded"
-    return records * (2 if both else 1), largest_change(records, plan.contribution)
+    """(privacy units in which a model's hypotheses differ, largest difference of a count between them)."""
+    counts_twice = plan.cells == 2 and plan.neighbours == "unbounded"
+    return records * (2 if counts_twice else 1), largest_change(records, plan.contribution)
 
 
 def released_names(plan: Plan, model: Any, siblings: Collection[str]) -> list[str]:
-    """The plan's released variables that the model leaves free; ValueError naming reason and remedy otherwise.
+    """Names of the plan's released variables that the model leaves free; ValueError if there are none, or unknown ones.
 
-    siblings : names of the levels whose siblings are released one by one
+    `siblings` are the names of the levels whose siblings are released one by one.
     """
     expected = [f"noisy[{name}]" for name in plan.names]
     expected += [f"sibling_sum[{name}]" for i, name in enumerate(plan.names) if plan.sibling_noise(i) is not None]
@@ -199,17 +218,18 @@ def released_names(plan: Plan, model: Any, siblings: Collection[str]) -> list[st
 
 
 def settled_names(plan: Plan, names: list[str]) -> list[str]:
-    """Released variables of exact levels, which condition the prior."""
+    """Names of the released variables of exact levels, on which the prior is conditioned."""
     exact = [level.name for level in plan.levels if level.is_exact]
     return [name for name in names if _level(plan, name) in exact]
 
 
 def _check_name(plan: Plan, model: Any, name: str, accepted: list[str], free: Mapping[str, Any]) -> None:
+    """ValueError for a released variable that the plan does not publish, or that is observed or not random."""
     if name == "noisy" and len(plan.names) > 1:
         raise ValueError(f"the model's noisy is the name for a plan with one level; this one publishes {accepted}")
     if name not in accepted:
-        near = difflib.get_close_matches(name, accepted, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"it publishes {', '.join(accepted)}"
+        closest = difflib.get_close_matches(name, accepted, 1)
+        hint = f"did you mean {closest[0]!r}?" if closest else f"it publishes {', '.join(accepted)}"
         raise ValueError(f"the model's released variable {name!r} is not in the plan: {hint}")
     if name not in free:
         if name in {rv.name for rv in model.observed_RVs}:
@@ -218,36 +238,44 @@ def _check_name(plan: Plan, model: Any, name: str, accepted: list[str], free: Ma
                 "audit draws its own releases"
             )
         raise ValueError(
-            f"the model's released variable {name!r} is not random: give it the law of the release, for instance with "
-            "adversary.models.noise.released"
+            f"the model's released variable {name!r} is not random: give it the distribution of the release, for "
+            "instance with adversary.models.noise.released"
         )
 
 
 def _check_kind(plan: Plan, name: str, variable: Any) -> None:
-    """A released variable is discrete just where its level publishes whole numbers."""
+    """ValueError unless a released variable is discrete if and only if its level publishes whole numbers."""
     mechanism = plan.levels[plan.names.index(_level(plan, name))].mechanism
-    real, kind = mechanism.is_continuous, variable.dtype
-    if real and not kind.startswith("float"):
+    is_real, dtype = mechanism.is_continuous, variable.dtype
+    if is_real and not dtype.startswith("float"):
         raise ValueError(
-            f"the model's {name!r} is discrete ({kind}), but the plan publishes real numbers there ({mechanism}): use "
+            f"the model's {name!r} is discrete ({dtype}), but the plan publishes real numbers there ({mechanism}): use "
             f"adversary.models.noise.released({name!r}, mechanism, value)"
         )
-    if not real and kind.startswith("float"):
+    if not is_real and dtype.startswith("float"):
         raise ValueError(
-            f"the model's {name!r} is continuous ({kind}), but the plan publishes whole numbers there ({mechanism}): "
+            f"the model's {name!r} is continuous ({dtype}), but the plan publishes whole numbers there ({mechanism}): "
             f"use adversary.models.noise.released({name!r}, mechanism, value)"
         )
 
 
 def _level(plan: Plan, name: str) -> str:
-    """The level of a released variable."""
+    """Name of the level of a released variable; the lowest level for plain `noisy`."""
     match = _RELEASED.fullmatch(name)
     return plan.names[0] if match is None or match[3] is None else match[3]
 
 
 @dataclass(frozen=True, eq=False)
 class RecognisedNoise:
-    """Privacy of a model's noise as a `Plan` has it, from the mechanisms of the released variables."""
+    """Privacy loss of a model's noise, with the attributes of a `Plan` that `Bounds` needs.
+
+    Parameters
+    ----------
+    model : whose released variables were made by `models.noise.released`
+    names : of the released variables
+    unit : whose data a guarantee protects; a person unless given
+    contribution : largest change of a number by one unit
+    """
 
     model: Any
     names: tuple[str, ...]
@@ -259,16 +287,16 @@ class RecognisedNoise:
         return self.unit or PrivacyUnit()
 
     def units(self, change: int) -> int:
-        """A model's hypotheses differ in units, not in counts."""
+        """Privacy units that a change amounts to: the change itself, as a model's hypotheses differ in units."""
         return change
 
     def privacy_loss(self, records: int = 1) -> Guarantee:
-        """The loss when so many privacy units change."""
+        """Privacy loss if so many privacy units change."""
         from adversary.models.noise import released_loss
 
         return released_loss(self.model, self.names, records, self.unit)
 
     def unit_loss(self) -> Guarantee | None:
-        """The loss when one does; None where the mechanisms are not known."""
+        """Privacy loss if one privacy unit changes; None if the mechanisms are unknown."""
         loss = self.privacy_loss()
         return loss if isinstance(loss, PrivacyLoss) else None

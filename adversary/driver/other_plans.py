@@ -1,4 +1,4 @@
-"""Other plans for given adversaries and truth: fewer releases of a count, raw numbers, other budgets."""
+"""Further groups of an audit about other plans: fewer releases of a count, raw numbers, other budgets."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from adversary._core import blocks
 from adversary.adversaries.path import settle_truth
 from adversary.adversaries.plans import NOT_LEVELS, Plan
 from adversary.adversaries.postprocessing import Coarsened
-from adversary.driver.both_truths import SIDES, risk_of, truths_of
+from adversary.driver.both_truths import SIDES, possible_truths, risk_by_side
 from adversary.driver.case import Bounds, own_loss
 from adversary.driver.groups import Alternative, AuditGroup, Question, side_by_side
 from adversary.driver.posteriors import Groups
 from adversary.privacy.mechanisms import Mechanism
 
-# Multiples of a plan's budget.
+# Multiples of a plan's budget, six to a power of ten.
 FACTORS = np.geomspace(0.1, 10.0, 13)
 
-# Simulated releases for a point of a curve.
+# Simulated releases for a point of a curve: a power of two, for scrambled sequences.
 COARSE_DRAWS = 4096
 
 
-def of_alternatives(question: Question) -> Groups:
-    """Group `alternatives` (alternative): risk of other plans, with the adversary and truth they ask for."""
+def alternatives_group(question: Question) -> Groups:
+    """Group `alternatives` (alternative): risk under other plans, each with its own adversary and truth."""
     if not question.alternatives:
         return {}
     side = "in" if question.truth.target else "out"
@@ -38,38 +38,40 @@ def of_alternatives(question: Question) -> Groups:
 def _compared(
     question: Question, cases: Mapping[Any, Alternative], dim: str, sides: Sequence[str] = SIDES
 ) -> xr.Dataset:
-    """`risk_of` every case, along a new dim."""
+    """Risk of every case under the truths of `sides`, along a new dim."""
     laws, rows = question.laws, {}
     for key in blocks.track(list(cases), f"risk by {dim}"):
         plan, adversary, truth = cases[key]
-        truths = truths_of(laws, plan, adversary, settle_truth(plan, adversary, truth), sides)
-        rows[key] = risk_of(laws, plan, adversary, truths, sides)
+        truths = possible_truths(laws, plan, adversary, settle_truth(plan, adversary, truth), sides)
+        rows[key] = risk_by_side(laws, plan, adversary, truths, sides)
     return side_by_side(rows, dim)
 
 
-def of_repeated(question: Question) -> Groups:
+def repeated_group(question: Question) -> Groups:
     """Group `repeated` (count, releases, target): risk after 1, 2, ... releases of a count that is published again."""
     plan, groups = question.plan, {}
     for start, end in _runs(plan):
-        first = {number: _first_of(plan, question.counts, start, end, number) for number in range(1, end - start + 1)}
-        cases = {number: (shorter, question.adversary, counts) for number, (shorter, counts) in first.items()}
+        shortened = {
+            number: _first_of(plan, question.counts, start, end, number) for number in range(1, end - start + 1)
+        }
+        cases = {number: (shorter, question.adversary, counts) for number, (shorter, counts) in shortened.items()}
         groups[plan.names[start]] = _compared(question, cases, "releases")
     return {"repeated": side_by_side(groups, "count")} if groups else {}
 
 
-def of_one_query(question: Question) -> Groups:
-    """Group `queries` (published, target): risk where the cell's own query is read, and where all of the unit's are."""
+def queries_group(question: Question) -> Groups:
+    """Group `queries` (published, target): risk given the query of the cell alone, and given all of the unit's."""
     plan, adversary, truth = question.plan, question.adversary, question.counts
     alone = plan.without_queries()
     if alone == plan:
         return {}
-    own = {name: value for name, value in truth.items() if name in (*alone.names, *NOT_LEVELS)}
-    cases = {"one": (alone, adversary, own), "all": (plan, adversary, truth)}
+    own_counts = {name: value for name, value in truth.items() if name in (*alone.names, *NOT_LEVELS)}
+    cases = {"one": (alone, adversary, own_counts), "all": (plan, adversary, truth)}
     return {"queries": _compared(question, cases, "published")}
 
 
 def _runs(plan: Plan) -> Iterator[tuple[int, int]]:
-    """Levels of the same people, one above the other: places of the first, and of the first that is not."""
+    """Runs of consecutive levels of the same people, as index ranges (start, end) with `end` excluded."""
     start = 0
     for i, level in enumerate(plan.levels):
         if level.siblings != 0:
@@ -79,11 +81,11 @@ def _runs(plan: Plan) -> Iterator[tuple[int, int]]:
 
 
 def _first_of(plan: Plan, truth: Mapping[str, Any], start: int, end: int, number: int) -> tuple[Plan, dict[str, Any]]:
-    """The plan and truth with the first so many of the levels from `start` to `end`."""
+    """Plan and counts with only the first `number` of the levels from `start` to `end`."""
     last, shortened = plan.levels[end - 1], plan.levels[start + number - 1]
     levels = (*plan.levels[: start + number - 1], replace(shortened, siblings=last.siblings), *plan.levels[end:])
-    gone = {level.name for level in plan.levels[start + number : end]}
-    counts = {name: value for name, value in truth.items() if name not in gone}
+    dropped = {level.name for level in plan.levels[start + number : end]}
+    counts = {name: value for name, value in truth.items() if name not in dropped}
     if last.name in truth.get("siblings", {}):
         counts["siblings"] = {
             shortened.name if name == last.name else name: each for name, each in truth["siblings"].items()
@@ -92,20 +94,21 @@ def _first_of(plan: Plan, truth: Mapping[str, Any], start: int, end: int, number
 
 
 def replace_levels(plan: Plan, levels: Any) -> Plan:
-    """A plan with other levels and nothing done to their numbers together."""
+    """Plan with other levels, and without post-processing across levels."""
     return replace(plan, levels=tuple(levels), postprocessing=None)
 
 
 def is_processed(plan: Plan) -> bool:
-    """True where anything is done to the numbers after the noise."""
+    """True if numbers are post-processed, each alone (rounded, clamped) or across levels."""
     return plan.postprocessing is not None or any(isinstance(one.mechanism, Coarsened) for one in plan.levels)
 
 
 def _raw(mechanism: Mechanism) -> Mechanism:
+    """The mechanism without rounding or clamping."""
     return mechanism.noise if isinstance(mechanism, Coarsened) else mechanism
 
 
-def of_postprocessing(question: Question) -> Groups:
+def postprocessing_group(question: Question) -> Groups:
     """Group `postprocessing` (published, target): risk of the cell's raw release, as published, and of everything raw.
 
     What is computed from a release reveals no more than the release, to an adversary whose beliefs are right: "raw"
@@ -119,19 +122,19 @@ def of_postprocessing(question: Question) -> Groups:
     alone = replace_levels(plan, [replace(lowest, mechanism=_raw(lowest.mechanism), siblings=None)])
     raw = replace_levels(plan, [replace(level, mechanism=_raw(level.mechanism)) for level in plan.levels])
     beliefs = {name: belief for name, belief in adversary.beliefs.items() if name == lowest.name}
-    own = {name: value for name, value in truth.items() if name in (lowest.name, "in")}
+    own_counts = {name: value for name, value in truth.items() if name in (lowest.name, "in")}
     cases: dict[str, Alternative] = {
-        "cell": (alone, replace(adversary, beliefs=beliefs), own),
+        "cell": (alone, replace(adversary, beliefs=beliefs), own_counts),
         "published": (plan, adversary, truth),
         "raw": (raw, adversary, truth),
     }
     return {"postprocessing": _compared(question, cases, "published")}
 
 
-def of_budgets(question: Question) -> Groups:
+def budgets_group(question: Question) -> Groups:
     """Group `budgets` (budget): expected posterior, and bound of the plan's own loss, at multiples of its budget.
 
-    None where a level has noise without a budget, or of a fixed one.
+    Absent if a level has noise without a budget, or with one that cannot be scaled.
     """
     laws, plan, adversary = question.laws, question.plan, question.adversary
     if not np.isfinite(total := plan.total_rho):
@@ -146,7 +149,7 @@ def of_budgets(question: Question) -> Groups:
         law = laws.of(scaled, adversary, question.truth, draws=min(laws.draws, COARSE_DRAWS), coarse=True)
         means.append(law.posterior_mean()[0])
         bounds = Bounds.of(scaled, adversary, question.failure)
-        limit[i] = bounds.limit(own_loss(scaled, bounds.moved))[1]
+        limit[i] = bounds.limit(own_loss(scaled, bounds.count_shift))[1]
     estimate = {"direction": "estimate"}
     return {
         "budgets": xr.Dataset(
@@ -160,10 +163,10 @@ def of_budgets(question: Question) -> Groups:
 
 
 GROUPS = {
-    "alternatives": AuditGroup("What else the same budget could mean", of_alternatives, given=True),
-    "queries": AuditGroup("One query and all", of_one_query, shown=True),
-    "repeated": AuditGroup("Repeated releases", of_repeated),
-    "postprocessing": AuditGroup("Post-processing", of_postprocessing),
-    "budgets": AuditGroup("Other budgets", of_budgets),
+    "alternatives": AuditGroup("What else the same budget could mean", alternatives_group, given=True),
+    "queries": AuditGroup("One query and all", queries_group, shown=True),
+    "repeated": AuditGroup("Repeated releases", repeated_group),
+    "postprocessing": AuditGroup("Post-processing", postprocessing_group),
+    "budgets": AuditGroup("Other budgets", budgets_group),
 }
-"""Further groups of an audit, of other plans, by name."""
+"""Further groups of an audit, about other plans, by name."""

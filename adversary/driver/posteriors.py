@@ -1,8 +1,9 @@
-"""Posteriors of many releases, however they were found, and what they average to.
+"""Posteriors of many releases, by any method, and their averages.
 
-A table of releases becomes a law of log Bayes factors, and that the risk group of an audit. Where posteriors are Monte
-Carlo estimates, averages carry the error of the fits as well as that of simulated releases; where a fit failed, they
-are the word "unreliable" instead of a number, and bounds that leave that release open.
+Posteriors of a table of releases give a distribution of log Bayes factors, and that the risk group of an audit. If
+posteriors are Monte Carlo estimates, averages have the error of the fits as well as that of simulated releases. If fits
+failed, averages have the status "unreliable" instead of a number, and bounds in which the posteriors of failed releases
+may be anything.
 """
 
 from __future__ import annotations
@@ -22,14 +23,17 @@ from adversary.adversaries.plans import Plan
 from adversary.adversaries.risk import NOTHING, BayesFactorLaw, DiscretePart, release_table, risk_summary
 from adversary.privacy import tolerated
 
+# Status of a fit, or of an average over fits, that has no number.
 UNRELIABLE = "unreliable"
-"""Status of a fit, or of an average over fits, that stands for no number."""
 
-# Share of an average's error up to which releases without an answer are part of that error.
+# Share of an average's standard error up to which the mass of failed releases is added to that error. A posterior in
+# [0, 1] cannot move an average by more than this mass.
 NEGLIGIBLE = 0.1
+
 # Use of NUTS, by engine; the other engines enumerate.
 NUTS = {"importance": "where needed", "mcmc": "always"}
-# Diagnostics of a fit, with what the worst of many is.
+
+# Diagnostics of a fit, and the function that gives the worst over many fits.
 WORST = {"r_hat": np.max, "ess": np.min, "divergences": np.max}
 
 MEASURES = ("posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "tie_mass")
@@ -37,20 +41,20 @@ MEASURES = ("posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "
 if TYPE_CHECKING:
     Groups = dict[str, xr.Dataset]
 else:
-    # to say more of it would import xarray before a file is read
+    # at run time without its types, so that a command can refuse a file before xarray is imported
     Groups = dict
 
 
 @dataclass(frozen=True)
 class Prior:
-    """Prior of the target before the noisy levels are read.
+    """Prior of the target, before the release and given its exact levels.
 
     Parameters
     ----------
-    log_odds : of the target, before the release; (adversary,) of several
-    invariant : log Bayes factor of the exact levels
-    base : probability of the target given these; (adversary,) of several
-    error : Monte Carlo standard error of `base`, 0 where it is exact
+    log_odds : prior log odds of the target, in nats; (adversary,) for several
+    invariant : log Bayes factor of the exact levels, in nats
+    base : probability of the target given the exact levels; (adversary,) for several
+    error : Monte Carlo standard error of `base`, 0 if it is exact
     """
 
     log_odds: Any
@@ -60,31 +64,31 @@ class Prior:
 
     @property
     def dims(self) -> tuple[str, ...]:
-        """Dims of what depends on the prior: none, or ("adversary",) of several."""
+        """Dims of arrays that depend on the prior: none, or ("adversary",) for several."""
         return ("adversary",) * np.ndim(self.log_odds)
 
     @classmethod
-    def from_chances(cls, before: tuple[float, float], settled: tuple[float, float]) -> Prior:
-        """From (probability, its error) before the release, and given the exact levels."""
+    def from_probabilities(cls, before: tuple[float, float], settled: tuple[float, float]) -> Prior:
+        """Prior from two pairs (probability, its standard error): before the release, and given the exact levels."""
         start, there = float(logit(before[0])), float(logit(settled[0]))
         return cls(start, 0.0 if start == there or np.isinf(start) else there - start, *settled)
 
 
 @dataclass(frozen=True)
-class Readings:
-    """Posteriors of many releases of one truth.
+class ReleasePosteriors:
+    """Posteriors of the target given each of many releases of one truth.
 
     Parameters
     ----------
-    release, weight : the releases, and the share of each under the truth
-    posterior : per release `posterior`, `log_odds` and `ratio`, and what else is known of each; or `log_bayes_factor`
-        (law, release) alone, with `law_index` and `prior_log_odds` of each adversary
-    prior : what was held before
-    target : whether the target is in, in truth
-    draws : simulated releases the weights stand for, 0 where they are exact
-    method : how the posteriors were found
-    groups : draws, by the names of their groups; with any, posteriors are estimates with `mcse` and `status`
-    advice : what to do where a fit failed
+    release, weight : the releases, and the probability of each under the truth
+    posterior : `posterior`, `log_odds` and `ratio` (release,), with errors and diagnostics if they are estimates; or
+        `log_bayes_factor` (law, release) alone, with `law_index` and `prior_log_odds` of each adversary
+    prior : of the target
+    target : 1 if the target is in under the truth, else 0
+    draws : number of simulated releases that the weights summarise, 0 if they are exact
+    method : of the posteriors, in words
+    groups : draws, by the names of their groups
+    advice : remedy if a fit failed, in words
     """
 
     release: xr.Dataset
@@ -99,36 +103,36 @@ class Readings:
 
     @property
     def sampled(self) -> bool:
-        """True where the posteriors are Monte Carlo estimates."""
+        """True if the posteriors are Monte Carlo estimates, with `mcse` and `status`."""
         return "status" in self.posterior
 
     @property
     def edge_mass(self) -> float:
-        """Average probability that a latent is at or beyond the ends of the values given for it; 0 without any."""
-        return float((self.weight * self.posterior["edge_mass"]).sum(skipna=False)) if self._has_edges else 0.0
+        """Average probability that a latent is at or beyond the ends of its `support`; 0 without such supports."""
+        return float((self.weight * self.posterior["edge_mass"]).sum(skipna=False)) if self._has_edge_mass else 0.0
 
     @property
-    def _has_edges(self) -> bool:
+    def _has_edge_mass(self) -> bool:
         return "edge_mass" in self.posterior
 
     @property
-    def cut_short(self) -> bool:
-        """True where the values given for latents leave out more than can be neglected, or nobody knows how much."""
+    def support_too_short(self) -> bool:
+        """True if the supports given for latents leave out more mass than is negligible, or an unknown mass."""
         from adversary.models.enumeration import LARGEST_EDGE
 
         return not self.edge_mass <= LARGEST_EDGE
 
     @property
     def failed(self) -> float:
-        """Share of the releases whose fit failed: all of them where a support is too short."""
-        if self._has_edges and self.cut_short:
+        """Probability of the releases whose fit failed; 1 if a support is too short."""
+        if self._has_edge_mass and self.support_too_short:
             return 1.0
         bad = self.posterior["status"].values == UNRELIABLE if self.sampled else np.zeros(self.weight.shape, dtype=bool)
         return float(self.weight.values[bad].sum())
 
     @property
     def law(self) -> BayesFactorLaw:
-        """Law of the log Bayes factor over these releases, those without an answer left out."""
+        """Distribution of the log Bayes factor over these releases, without those whose fit failed."""
         start, odds = self.prior.log_odds, self.posterior["log_odds"].values
         known = ~np.isnan(odds)
         factor = odds[known] - start if np.isfinite(start) else np.zeros(int(known.sum()))
@@ -136,17 +140,20 @@ class Readings:
         table = DiscretePart(factor, weight / weight.sum()) if factor.size else NOTHING
         return BayesFactorLaw(start, self.target, NOTHING, table, self.draws, 1.0, False)
 
-    def reached(self, failure: float) -> float:
-        """Smallest e that log odds move by more than, from the exact levels on, in at most that share of releases."""
-        size = np.abs(np.nan_to_num(self._moved, posinf=np.inf, neginf=-np.inf))
-        order = np.argsort(-size, kind="stable")
+    def empirical_epsilon(self, failure: float) -> float:
+        """Smallest e with P(|log Bayes factor| > e) <= failure over these releases, in nats; NaN if fits failed.
+
+        The Bayes factor is that of the noisy levels, given the exact ones.
+        """
+        magnitude = np.abs(np.nan_to_num(self._log_bayes_factors, posinf=np.inf, neginf=-np.inf))
+        order = np.argsort(-magnitude, kind="stable")
         beyond = np.cumsum(self.weight.values[order])
         place = int(np.searchsorted(beyond, tolerated(failure, 1e-15), side="right"))
-        return np.nan if self.failed else float(size[order][min(place, size.size - 1)])
+        return np.nan if self.failed else float(magnitude[order][min(place, magnitude.size - 1)])
 
     @property
-    def _moved(self) -> Floats:
-        """Log Bayes factor of every release from the exact levels on; 0 for who is certain before."""
+    def _log_bayes_factors(self) -> Floats:
+        """Log Bayes factor of every release given the exact levels; 0 if the adversary is certain before."""
         start = np.ravel(logit(self.prior.base))[0]
         if np.isinf(start):
             return np.zeros(self.weight.size)
@@ -154,17 +161,23 @@ class Readings:
             return np.asarray(self.posterior["log_bayes_factor"].values[0] - self.prior.invariant)
         return np.asarray(self.posterior["log_odds"].values.reshape(-1, self.weight.size)[0] - start)
 
-    def clearly_outside(self, limits: tuple[float, float]) -> tuple[float, float]:
-        """(share of releases whose posterior lies beyond these limits by more than three errors, its own error)."""
+    def share_outside(self, limits: tuple[float, float]) -> tuple[float, float]:
+        """(probability of a posterior outside these limits, its standard error over simulated releases).
+
+        A posterior counts as outside if it is so by more than three of its standard errors.
+        """
         posterior = self.posterior["posterior"].values
-        slack = 3.0 * (self.posterior["mcse"].values + self.prior.error) + 1e-12
+        three_errors = 3.0 * (self.posterior["mcse"].values + self.prior.error) + 1e-12
         with np.errstate(invalid="ignore"):
-            beyond = (posterior - slack > limits[1]) | (posterior + slack < limits[0])
+            beyond = (posterior - three_errors > limits[1]) | (posterior + three_errors < limits[0])
         share = min(float(self.weight.values[beyond].sum()), 1.0)
         return share, float(np.sqrt(share * (1.0 - share) / self.draws)) if self.draws else 0.0
 
-    def described(self) -> xr.Dataset:
-        """Posteriors with the target's pmf; ratios from the prior given exact levels, `invariant_ratio` to there."""
+    def as_group(self) -> xr.Dataset:
+        """Group `exact` or `estimate` of an audit: the posteriors, and the target's `pmf`.
+
+        With exact levels `ratio` is over the probability given these, and `invariant_ratio` is that over the prior.
+        """
         prior, result = self.prior, self.posterior.assign_attrs(method=self.method)
         if prior.invariant:
             ratio = scalar_or_array(posterior_ratio(expit(prior.log_odds), prior.invariant))
@@ -177,25 +190,25 @@ class Readings:
         if not prior.invariant:
             return result
         odds, start, base = result["log_odds"].values, *map(_by_release, (prior.log_odds, prior.base))
-        settled = np.isinf(prior.invariant) or np.any(np.isinf(start))
-        since = np.zeros_like(odds) if settled else odds - start - prior.invariant
-        return result.assign(ratio=(chance.dims, posterior_ratio(base, since)))
+        is_settled = np.isinf(prior.invariant) or np.any(np.isinf(start))
+        log_factor = np.zeros_like(odds) if is_settled else odds - start - prior.invariant
+        return result.assign(ratio=(chance.dims, posterior_ratio(base, log_factor)))
 
     def risk(self) -> xr.Dataset:
-        """The risk group; with draws, its errors are of releases and of fits. `status` says whether it stands."""
+        """Group `risk` of an audit; `mcse` combines the errors of simulated releases and of fits."""
         summary = risk_summary(self.law, self.prior.invariant, self.prior.base)
         if self.sampled:
             summary = self._with_errors(summary)
-        if self._has_edges:
+        if self._has_edge_mass:
             kind = {"direction": "estimate" if self.sampled or self.draws else "exact"}
             summary["edge_mass"] = (), self.edge_mass, kind | self.posterior["edge_mass"].attrs
         return self._with_status(summary) if self.sampled or self.failed else summary.assign(status="ok")
 
     def diagnostics(self) -> xr.Dataset:
-        """Of sampled posteriors: releases, how many failed and their share, and the worst of each diagnostic."""
+        """Diagnostics of sampled posteriors: number of releases, failed ones, and the worst of each diagnostic."""
         weighted = self.weight.values > 0
         failed = self.posterior["status"].values[weighted] == UNRELIABLE
-        # but for what the table of releases leaves out
+        # exactly 1, although the weights of a table of releases sum to slightly less
         share = 1.0 if failed.all() else self.failed
         diagnostics = {
             "releases": int(weighted.sum()),
@@ -209,24 +222,29 @@ class Readings:
         return xr.Dataset(diagnostics, attrs={"method": self.method})
 
     def _with_errors(self, summary: xr.Dataset) -> xr.Dataset:
-        """Monte Carlo errors of simulated releases, of the fits and of the prior, in quadrature.
+        """The averages with `mcse`: errors of simulated releases, of the fits and of the prior, in quadrature.
 
-        Releases that share draws err together: their errors add up as they are.
+        Errors of releases that share draws are correlated, and are added without squaring.
         """
         weight, mcse = self.weight.values, self.posterior["mcse"].values
         posterior, base = self.posterior["posterior"].values, self.prior.base
         with np.errstate(divide="ignore", invalid="ignore"):
-            # that more draws would turn a decision
-            wrong = ndtr(-np.abs(posterior - 0.5) / mcse)
-        alone = np.isfinite(self.posterior.get("r_hat", np.nan * self.weight).values)
-        noise, turned = (
-            np.hypot(np.sqrt(np.nansum((weight * error)[alone] ** 2)), np.nansum((weight * error)[~alone]))
-            for error in (mcse, np.sqrt(np.nan_to_num(wrong * (1.0 - wrong))))
+            # probability that the exact posterior is on the other side of 1/2 than its estimate, under normal errors
+            wrong_decision = ndtr(-np.abs(posterior - 0.5) / mcse)
+        # r-hat is of a sampler's chains: without it, the draws of the prior were shared by all releases
+        own_draws = np.isfinite(self.posterior.get("r_hat", np.nan * self.weight).values)
+        posterior_error, decision_error = (
+            np.hypot(np.sqrt(np.nansum((weight * error)[own_draws] ** 2)), np.nansum((weight * error)[~own_draws]))
+            for error in (mcse, np.sqrt(np.nan_to_num(wrong_decision * (1.0 - wrong_decision))))
         )
-        of_ratio = np.hypot(noise, summary["ratio_mean"].item() * self.prior.error) / base if base > 0 else np.inf
-        fits = np.array([noise, of_ratio, np.hypot(noise, self.prior.error), turned, turned])
-        releases = summary["mcse"].values if "mcse" in summary else np.zeros(fits.size)
-        errors = np.append(np.hypot(fits, releases), self.prior.error)
+        ratio_error = (
+            np.hypot(posterior_error, summary["ratio_mean"].item() * self.prior.error) / base if base > 0 else np.inf
+        )
+        fit_errors = np.array(
+            [posterior_error, ratio_error, np.hypot(posterior_error, self.prior.error), decision_error, decision_error]
+        )
+        release_errors = summary["mcse"].values if "mcse" in summary else np.zeros(fit_errors.size)
+        errors = np.append(np.hypot(fit_errors, release_errors), self.prior.error)
         result = summary.drop_vars(["mcse", "measure"], errors="ignore")
         result = result.assign(mcse=("measure", errors)).assign_coords(measure=[*MEASURES, "prior"])
         for name in result.data_vars:
@@ -235,18 +253,23 @@ class Readings:
         return result
 
     def _with_status(self, summary: xr.Dataset) -> xr.Dataset:
-        """With its status, and bounds in which a release whose fit failed may be anything.
+        """The averages with `status`, the mass of failed releases, and bounds that cover any posterior of these.
 
-        No numbers where such releases could move the averages by more than a tenth of their errors, which count them.
+        All averages become NaN if the failed releases could move them by more than a tenth of their errors; otherwise
+        the possible shift is added to the errors.
         """
         failed, bounds = self.failed, self._failure_bounds(summary)
         error = summary["mcse"].sel(measure="posterior_mean").item() if "mcse" in summary else 0.0
         negligible = failed <= NEGLIGIBLE * error
         if failed and negligible:
-            moved = failed * np.array([1.0, 1.0 / self.prior.base, 1.0, 1.0, 1.0, 0.0])
-            summary = summary.assign(mcse=summary["mcse"] + xr.DataArray(moved, dims="measure"))
+            largest_shift = failed * np.array([1.0, 1.0 / self.prior.base, 1.0, 1.0, 1.0, 0.0])
+            summary = summary.assign(mcse=summary["mcse"] + xr.DataArray(largest_shift, dims="measure"))
         elif failed:
-            known = {"edge_mass"} if self._has_edges and self.cut_short else {"prior", "invariant_ratio", "edge_mass"}
+            known = (
+                {"edge_mass"}
+                if self._has_edge_mass and self.support_too_short
+                else {"prior", "invariant_ratio", "edge_mass"}
+            )
             blank = {n: xr.full_like(summary[n], np.nan) for n in summary if n not in known}
             if "prior" in known and "mcse" in blank:
                 blank["mcse"][{"measure": -1}] = self.prior.error
@@ -256,22 +279,22 @@ class Readings:
         return summary.assign(status=status, unreliable_mass=failed).assign(bounds)
 
     def _reason(self, failed: float) -> str:
-        """Words for an average that has no number."""
-        if self._has_edges and self.cut_short:
+        """Reason, in a sentence, why the averages have no numbers."""
+        if self._has_edge_mass and self.support_too_short:
             unknown = self.posterior["edge_mass"].attrs.get("not_checked")
             of = f"of {unknown} is not known" if unknown else f"is {self.edge_mass:.3g}, and may be 1e-06"
             return f"the probability at or beyond the ends of the values in support {of}: give a wider support"
         return f"fits of releases with a share of {failed:.3g} failed ({self.method}): {self.advice}"
 
     def _failure_bounds(self, summary: xr.Dataset) -> dict[str, tuple[str, Floats, dict[str, str]]]:
-        """`lower` and `upper` (measure): averages in which the posterior of a failed release is anything in [0, 1]."""
+        """Bounds `lower` and `upper` (measure) of the averages, for any posteriors of failed releases in [0, 1]."""
         failed, base = self.failed, self.prior.base
         least = np.array([summary[name].item() if failed < 1.0 else 0.0 for name in MEASURES])
         least[[0, 3, 4]] *= 1.0 - failed
         most = least.copy()
         most[[0, 3, 4]] += failed
         for ends, at_zero in ((least, least[1]), (most, np.inf if failed else most[1])):
-            # ratio and difference are those of the mean posterior
+            # ratio and difference follow from the mean posterior
             ends[1] = ends[0] / base if base > 0 else at_zero
             ends[2] = ends[0] - base
         return {
@@ -281,12 +304,18 @@ class Readings:
 
 
 def _by_release(prior: Any) -> Any:
-    """A number of each adversary, beside releases."""
+    """Numbers of adversaries with a last axis for releases."""
     return np.asarray(prior)[..., None]
 
 
 def posterior_dataset(prior: float, present: Floats, out: Floats) -> xr.Dataset:
-    """`posterior`, `log_odds` and `ratio` from P(target = 1 | release) and P(target = 0 | release)."""
+    """Dataset of `posterior`, `log_odds` and `ratio` (release,).
+
+    Parameters
+    ----------
+    prior : probability that the target is in
+    present, out : P(target = 1 | release) and P(target = 0 | release), (release,): both, for accurate log odds
+    """
     with np.errstate(divide="ignore"):
         odds = np.log(present) - np.log(out)
     factor = odds - float(logit(prior)) if 0 < prior < 1 else np.where(np.isnan(odds), np.nan, 0.0)
@@ -294,7 +323,7 @@ def posterior_dataset(prior: float, present: Floats, out: Floats) -> xr.Dataset:
     return xr.Dataset({name: ("release", value) for name, value in values.items()})
 
 
-def read_releases(
+def model_posteriors(
     model: Any,
     side: int,
     release: xr.Dataset,
@@ -308,24 +337,38 @@ def read_releases(
     nuts: str | None = None,
     prior: Prior | None = None,
     **how: Any,
-) -> Readings:
-    """Posteriors of a model from releases (release, *shape) by name: by enumeration, or by `fit_many` as `nuts` says.
+) -> ReleasePosteriors:
+    """Posteriors of a model's target given each of many releases, by enumeration or by `fit_many`.
 
-    side : of the truth; size : simulated releases, where they are not listed; prior : the model's own unless given
+    Parameters
+    ----------
+    model : pymc.Model
+    side : 1 if the target is in under the truth, else 0
+    release, weight : the releases, and the probability of each under the truth
+    data : the releases as arrays (release, *shape) by the model's released variables
+    size : number of simulated releases, if they are not listed
+    target : name of the target
+    support : values of latents without a finite support of their own, by name
+    settled : released variables of exact levels, which condition the prior
+    nuts : None to enumerate; else when `fit_many` uses NUTS, "where needed" or "always"
+    prior : of the target; the model's own unless given
+    **how : further options of `fit_many`
     """
     simulated = 0 if weight.attrs["direction"] == "exact" else size
     if nuts is not None:
         from adversary.models.fitting import LONG, fit_many
 
         fits = fit_many(model, data, target, nuts=nuts, support=support, settled=settled, **how)
-        answer, held = fits.estimate, prior or Prior.from_chances(fits.before, fits.settled)
-        start = float(expit(held.log_odds))
+        answer, target_prior = fits.estimate, prior or Prior.from_probabilities(fits.before, fits.settled)
+        start = float(expit(target_prior.log_odds))
         posterior = posterior_dataset(start, answer["posterior"].values, answer["complement"].values)
         posterior = posterior.assign(answer.drop_vars(["posterior", "complement"]))
-        posterior = posterior.assign(edge_mass=_edges(model, support, fits.groups, weight.size))
+        posterior = posterior.assign(edge_mass=_edge_mass_of_draws(model, support, fits.groups, weight.size))
         if fits.expected >= LONG:
             posterior = posterior.assign_attrs(expected_seconds=round(fits.expected, 1))
-        return Readings(release, weight, posterior, held, side, simulated, fits.method, fits.groups, fits.advice)
+        return ReleasePosteriors(
+            release, weight, posterior, target_prior, side, simulated, fits.method, fits.groups, fits.advice
+        )
     from adversary.models.enumeration import compile_enumerator
 
     run = compile_enumerator(model, list(data), target, support)
@@ -340,12 +383,15 @@ def read_releases(
         after = float(given({name: array[:1] for name, array in data.items()})["prior"].values.ravel()[0])
     posterior = posterior_dataset(before, *(chance.values.ravel() for chance in chances))
     posterior = posterior.assign(edge_mass=("release", answer["edge_mass"].values))
-    held = prior or Prior.from_chances((before, 0.0), (after, 0.0))
-    return Readings(release, weight, posterior, held, side, simulated, "enumeration of the model")
+    target_prior = prior or Prior.from_probabilities((before, 0.0), (after, 0.0))
+    return ReleasePosteriors(release, weight, posterior, target_prior, side, simulated, "enumeration of the model")
 
 
-def _edges(model: Any, support: Mapping[str, ArrayLike], groups: Groups, size: int) -> xr.DataArray:
-    """Probability at or beyond the ends of a support, of each release, from the draws of its fit; 0 without one."""
+def _edge_mass_of_draws(model: Any, support: Mapping[str, ArrayLike], groups: Groups, size: int) -> xr.DataArray:
+    """Probability (release,) that a latent is at or beyond the ends of its support, from draws of fits; 0 without one.
+
+    The attribute `not_checked` names latents of unknown distribution.
+    """
     from adversary.models.enumeration import edge_of_draws
 
     if not support or "posterior" not in groups:
@@ -370,38 +416,42 @@ def releases_to_read(
     fitted: bool,
     read: Callable[[xr.Dataset], xr.Dataset] = lambda release: release,
 ) -> tuple[xr.Dataset, xr.DataArray]:
-    """Releases and their shares; those that are to be `fitted` one by one, each distinct one once, as it is `read`.
+    """Releases of a truth and their probabilities.
 
-    Of these every release that matters, with its exact weight, if they are at most `draws`, or so many simulated ones.
+    If they are to be `fitted` one by one, each distinct one occurs once: all of them with their exact weights if they
+    are at most `draws`, otherwise those among so many simulated ones. `read` replaces numbers that the model does not
+    have, so that releases differing in these alone count as one.
     """
     release, weight = release_table(plan, truth, draws=draws, rng=seed)
     if not fitted:
         return release, weight
     if weight.attrs["direction"] == "exact":
-        once = distinct(read(release), weight)
-        if once[1].size <= draws:
-            return once
+        distinct_release = distinct(read(release), weight)
+        if distinct_release[1].size <= draws:
+            return distinct_release
     drawn = plan.release(truth.by_level(plan), np.random.default_rng(seed), draws)
-    even = xr.DataArray(np.full(draws, 1.0 / draws), dims="release", attrs={"direction": "estimate", "mass": 1.0})
-    return distinct(read(drawn), even)
+    equal_weights = xr.DataArray(
+        np.full(draws, 1.0 / draws), dims="release", attrs={"direction": "estimate", "mass": 1.0}
+    )
+    return distinct(read(drawn), equal_weights)
 
 
 def distinct(release: xr.Dataset, weight: xr.DataArray) -> tuple[xr.Dataset, xr.DataArray]:
-    """Each distinct release once, with the shares of all that are like it."""
+    """Distinct releases, each with the summed weight of all equal ones."""
     arrays = [array.transpose("release", ...).values for array in release.values()]
     first, total = _merged(arrays, weight.values)
     return release.isel(release=first), xr.DataArray(total, dims="release", attrs=weight.attrs)
 
 
 def distinct_arrays(data: Mapping[str, NDArray[Any]]) -> tuple[dict[str, NDArray[Any]], xr.DataArray]:
-    """Distinct ones of simulated releases (release, *shape) by name, and their shares."""
+    """Distinct ones among simulated releases, arrays (release, *shape) by name, and their frequencies."""
     first, count = _merged([*data.values()])
     weight = xr.DataArray(count / count.sum(), dims="release", attrs={"direction": "estimate", "mass": 1.0})
     return {name: array[first] for name, array in data.items()}, weight
 
 
 def _merged(arrays: list[NDArray[Any]], weight: Floats | None = None) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Places of each distinct row of arrays (row, *shape) together, and how many there are, or their weight."""
+    """(index of the first of each set of equal rows, their number or summed weight), of arrays (row, *shape)."""
     from adversary.models.enumeration import distinct_rows
 
     first, place = distinct_rows([np.asarray(array).reshape(len(array), -1) for array in arrays])

@@ -1,8 +1,8 @@
 """Sensitivity of an adversary's posterior to the prior, the noise, the siblings and the beliefs about others.
 
-One law of the log Bayes factor over releases serves every prior, so priors cost next to nothing; every other input asks
-for a law of its own (models: see `model_sweep`). Both truths are always shown: a belief that helps an adversary
-under one of them hurts under the other, and one alone misleads.
+The distribution of the log Bayes factor over releases does not depend on the prior, so many priors cost little; every
+value of another input needs a distribution of its own (for models see `model_sweep`). Results are always under both
+truths: a belief that helps an adversary under one of them hurts under the other, and one alone misleads.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from adversary.driver.shared_laws import SharedLaws
 from adversary.driver.sweeps import (
     SHARES,
     ModelSweep,
-    Promised,
+    SweepGuarantees,
     SweptCase,
-    at_prior_of,
+    both_model_truths,
     case_at,
-    ends,
     input_words,
-    laid_out,
-    ranges_of,
+    range_ends,
     sibling_dim,
-    summary_of,
-    truths_of_models,
+    sweep_dataset,
+    sweep_summary,
+    swept_inputs,
     values_of,
+    with_prior,
 )
 from adversary.driver.sweeps import TRUTHS as TRUTHS
 from adversary.privacy import Guarantee, PrivacyUnit
@@ -79,42 +79,44 @@ def sweep(
         for it, of `plan`. Of models the truth names the target, and the other truth has it the other way, with one
         person less or more at every level of the plan; give {"in": ..., "out": ...} for another. Without a plan (None)
         releases are drawn from the first model, as `adversary.audit_model` draws them, and every other one reads these
-    prior : probabilities that the target is in; or a law over them, frozen, of scipy.stats or PreliZ: the middles of 50
-        equal shares of it, so that a plain mean along `prior` averages over the law. Of a model, its own odds of the
-        target are changed, and nothing that it holds given the target
+    prior : probabilities that the target is in; or a distribution over them, frozen, of scipy.stats or PreliZ: its
+        quantiles at the midpoints of 50 equal shares, so that a plain mean along `prior` averages over it. Of a model
+        only the odds of the target are changed, and no distribution given the target
     rho : zCDP budgets of the whole plan, in nats; the noise of every level gets the same factor. An exact level stays.
         This and `siblings` are for an `Adversary` or a function of `plan`
     siblings : numbers of other units, for the lowest level; or a mapping of level name to such numbers, one dim each
     beliefs : named mappings of level to belief, each in place of the adversary's own; or named adversaries, models and
         functions that build them
     data : of models, values by name of their `pm.Data` or of arguments of the function, one dim each: numbers; a frozen
-        law over them, the middles of 20 equal shares; or a mapping of names to whatever the function takes, such as
-        laws of PreliZ
+        distribution over them, as its quantiles at the midpoints of 20 equal shares; or a mapping of names to whatever
+        the function takes, such as distributions of PreliZ
     released, target, support, sampling : of models, as for `adversary.audit_model`
-    guarantee : what was promised, one or a mapping of names: bounds stand beside the averages, and those of the loss of
-        the plan's or the model's own noise
+    guarantee : the guarantee claimed for the release, one or a mapping of names: its bounds are computed too, and those
+        of the privacy loss of the plan's or the model's own noise
     failure : probability with which a bound that is not certain may fail
     records : of models, number of privacy units in which the two hypotheses differ
     privacy_unit : of models without a plan, as for `adversary.audit_model`; a plan has its own
-    draws, rng : simulated releases and seed, where a law is simulated; every case sees the same random numbers
+    draws, rng : number of simulated releases and seed, if a distribution is simulated; every case uses the same random
+        numbers
     progress : show a bar on longer work
-    coarse : put each law on at most 2000 values first: faster, for figures, and good to about 1e-5 in averages
+    coarse : reduce each distribution to at most 2000 values first: faster, for figures, averages to about 1e-5
+    laws : cache of distributions, of an audit of this plan and truth, in place of draws and seed
 
     Returns
     -------
     Dataset with dims `prior`, `rho`, `siblings` (`siblings[level]` for a mapping), `beliefs` and names of `data` as far
     as given, and always `truth`: "in" and "out", everybody else as they truly are. Variables are those of the risk
     group of an audit: `posterior_mean`, `ratio_mean`, `difference_mean`, `prob_correct`, `tie_mass`,
-    `posterior_quantile` and `ratio_quantile` (dim `quantile`), and `mcse` where anything was simulated. `possible` says
-    which truths a adversary holds possible; where it is False there is no average (and the attribute `impossible` says
-    why), so the entries of the other variables are missing. Coordinate `budget` is the factor that makes each rho. With
+    `posterior_quantile` and `ratio_quantile` (dim `quantile`), and `mcse` if anything was simulated. `possible` is
+    False for a truth that an adversary excludes: the other variables are then missing, and the attribute `impossible`
+    has the reason. Coordinate `budget` is the factor that makes each rho. With
     a guarantee, or for other `records` than one, also `loss_bound`, `outside` (probability of a release beyond it) and
     `bound_status`, dim `definition`, and `bound`, the posterior's (`definition`, `side`): as group `bound` of an audit.
 
     With models a DataTree, that Dataset in group `risk`, with `status` ("unreliable" entries have no numbers), `k_hat`
-    (largest over releases) and `anew` (share of releases that the shared draws did not do for, fitted by the model's
-    own). All priors of the same latents share one set of draws, made by all of them together. The groups of ArviZ are
-    those of the first model given its most probable release: `arviz.psense_summary(tree)`.
+    (largest over releases) and `anew` (share of releases for which the shared draws were unreliable, fitted by draws of
+    the model's own). All priors of the same latents share one set of draws, from the mixture of these priors. The
+    groups of ArviZ are those of the first model given its most probable release: `arviz.psense_summary(tree)`.
 
     Raises
     ------
@@ -123,8 +125,8 @@ def sweep(
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
     >>> from adversary.adversaries.plans import Level
     >>> plan = Plan([Level("block", DiscreteGaussian.from_rho(0.1))])
-    >>> found = sweep(plan, Adversary(), {"block": 1}, prior=[0.1, 0.5])
-    >>> [round(float(p), 4) for p in found["posterior_mean"].sel(truth="in")]
+    >>> risk = sweep(plan, Adversary(), {"block": 1}, prior=[0.1, 0.5])
+    >>> [round(float(p), 4) for p in risk["posterior_mean"].sel(truth="in")]
     [0.1169, 0.5238]
 
     A model by values of its data:
@@ -140,21 +142,21 @@ def sweep(
     """
     inputs = {"prior": prior, "rho": rho, "siblings": siblings, "beliefs": beliefs, "data": data}
     how = _how(laws, draws, rng, released, target, support, sampling)
-    promised = None
+    guarantees = None
     if privacy_unit is not None and plan is not None:
         raise ValueError("privacy_unit is for models without a plan, which has its own: Plan(privacy_unit=...)")
     if guarantee is not None or privacy_unit is not None or records != 1:
         chance = float(check_probability("failure", failure))
         units = int(check_whole("records", records, minimum=1))
-        promised = Promised(named_guarantees(guarantee), chance, units, privacy_unit)
-    risk, models = _swept(plan, adversary, truth, inputs, *how, progress, coarse, promised)
+        guarantees = SweepGuarantees(named_guarantees(guarantee), chance, units, privacy_unit)
+    risk, models = _swept(plan, adversary, truth, inputs, *how, progress, coarse, guarantees)
     return risk if models is None else xr.DataTree.from_dict({"risk": risk, **models.groups()})
 
 
 def _how(
     laws: SharedLaws | None, draws: int | None, rng: Any, released: Any, target: str, support: Any, sampling: Any
 ) -> tuple[dict[str, Any], SharedLaws]:
-    """Arguments of the models of a sweep, and its laws."""
+    """(options of `ModelSweep`, cache of distributions), from the arguments of a sweep."""
     seed = blocks.seed_sequence(rng)
     size = DRAWS if draws is None else int(check_whole("draws", draws, minimum=1))
     of_models = {"released": released, "target": target, "support": support or {}, "draws": draws, "seed": seed}
@@ -170,11 +172,13 @@ def _swept(
     laws: SharedLaws,
     progress: bool,
     coarse: bool = False,
-    promised: Promised | None = None,
+    guarantees: SweepGuarantees | None = None,
 ) -> tuple[xr.Dataset, ModelSweep | None]:
-    """The averages of a sweep, and its models if it has any."""
+    """(averages of a sweep, as `sweep` returns them; its models, None if it has none)."""
     prior = inputs.get("prior")
-    ranges = ranges_of(plan, adversary, truth, *(inputs.get(name) for name in ("rho", "siblings", "beliefs", "data")))
+    ranges = swept_inputs(
+        plan, adversary, truth, *(inputs.get(name) for name in ("rho", "siblings", "beliefs", "data"))
+    )
     priors = None if prior is None else check_probability("prior", values_of("prior", prior, SHARES))
     shape = tuple(len(one.values) for one in ranges)
     places = list(np.ndindex(*shape))
@@ -183,47 +187,47 @@ def _swept(
     model_cases = {p: case for p, case in cases.items() if case.is_model}
     models = None
     if model_cases:
-        sides = truths_of_models(plan, truth, of_models["target"])
+        sides = both_model_truths(plan, truth, of_models["target"])
         models = ModelSweep(model_cases, sides, **of_models)
     both = _both_truths(plan, adversary, truth) if isinstance(adversary, Adversary) else sides
     in_order = places if models is None else models.in_order(places)
     work = [(*place, side) for place in in_order for side in range(2)]
     table: dict[tuple[int, ...], list[xr.Dataset]] = {}
-    why: dict[tuple[int, ...], str] = {}
+    reasons: dict[tuple[int, ...], str] = {}
     for place in blocks.track(work, "laws of the sweep", enabled=progress and len(work) > 8):
         case, side = cases[place[:-1]], TRUTHS[place[-1]]
         try:
             if models is not None and case.is_model:
-                readings = models.readings(place[:-1], side)
-                every = [readings] if priors is None else [at_prior_of(readings, float(p)) for p in priors]
-                table[place] = [summary_of(one) for one in every]
-                if promised is not None:
-                    bounds = [promised.of_model(case, models.names(case), one) for one in every]
+                posteriors = models.posteriors(place[:-1], side)
+                one_by_prior = [posteriors] if priors is None else [with_prior(posteriors, float(p)) for p in priors]
+                table[place] = [sweep_summary(one) for one in one_by_prior]
+                if guarantees is not None:
+                    bounds = [guarantees.of_model(case, models.names(case), one) for one in one_by_prior]
                     table[place] = [one.merge(more) for one, more in zip(table[place], bounds, strict=True)]
                 continue
             settled = settle_truth(case.plan, case.adversary, both[side])
         except ValueError as error:
-            why[place] = input_words(ranges, chosen[place[:-1]]) + f"truth {side!r}: {error}"
+            reasons[place] = input_words(ranges, chosen[place[:-1]]) + f"truth {side!r}: {error}"
             continue
         try:
             law = laws.of(case.plan, case.adversary, settled, coarse=coarse)
         except ImpossibleRelease as error:
-            why[place] = input_words(ranges, chosen[place[:-1]]) + f"truth {side!r}: {error}"
+            reasons[place] = input_words(ranges, chosen[place[:-1]]) + f"truth {side!r}: {error}"
             continue
         invariant = invariant_factor(case.plan, case.adversary, settled)
-        laws_of = [law] if priors is None else [law.at_prior(float(p)) for p in priors]
+        laws_by_prior = [law] if priors is None else [law.at_prior(float(p)) for p in priors]
         factors = law.quantiles(QUANTILES)
-        table[place] = [risk_summary(one, invariant, factors=factors) for one in laws_of]
-        if promised is not None:
-            bounds = [promised.of_adversary(case, one, invariant, settled.target) for one in laws_of]
+        table[place] = [risk_summary(one, invariant, factors=factors) for one in laws_by_prior]
+        if guarantees is not None:
+            bounds = [guarantees.of_adversary(case, one, invariant, settled.target) for one in laws_by_prior]
             table[place] = [one.merge(more) for one, more in zip(table[place], bounds, strict=True)]
     if not table:
-        raise ValueError(f"no truth is possible for any adversary of the sweep: {next(iter(why.values()))}")
-    return laid_out(plan, adversary, ranges, priors, table, why), models
+        raise ValueError(f"no truth is possible for any adversary of the sweep: {next(iter(reasons.values()))}")
+    return sweep_dataset(plan, adversary, ranges, priors, table, reasons), models
 
 
 def one_at_a_time(plan: Plan, adversary: Any, truth: Mapping[str, Any], **options: Any) -> xr.Dataset:
-    """Movement of each measure as one input goes over its range, all others as they are: what a tornado draws.
+    """Range of each measure as one input goes over its values, all others fixed: the numbers of a tornado figure.
 
     Parameters
     ----------
@@ -234,8 +238,8 @@ def one_at_a_time(plan: Plan, adversary: Any, truth: Mapping[str, Any], **option
     -------
     Dataset of the measures of `sweep`, dims (input, truth, end): `end` is "low" (the least value over the input's
     range), "base" (the plan and adversary as they are) and "high" (the largest); ends are never inside the base.
-    `at_<measure>` names the input's value at each end, "as it is" where the base itself is the end. Truths that a
-    adversary holds impossible are left out of the range; one impossible at the base is missing throughout.
+    `at_<measure>` is the input's value at each end, "as it is" if the base itself is the end. Truths that an adversary
+    excludes are left out of the range; one excluded at the base is missing throughout.
     """
     return extremes(*base_and_sweeps(plan, adversary, truth, **options))
 
@@ -254,7 +258,7 @@ def base_and_sweeps(
     laws: SharedLaws | None = None,
     **inputs: Any,
 ) -> tuple[xr.Dataset, dict[str, xr.Dataset]]:
-    """One-at-a-time sweeps: the case as it is, and `sweep` over each input with all others as they are.
+    """One-at-a-time sweeps: the base case, and a `sweep` over each input with all others fixed.
 
     Parameters
     ----------
@@ -292,18 +296,18 @@ def base_and_sweeps(
 
 
 def extremes(base: xr.Dataset, swept: Mapping[str, xr.Dataset]) -> xr.Dataset:
-    """Least and largest value of every measure over the range of each input: what `base_and_sweeps` returns.
+    """Least and largest value of every measure over the range of each input.
 
     Parameters
     ----------
-    base, swept : the two answers of `base_and_sweeps`
+    base, swept : the two results of `base_and_sweeps`
 
     Returns
     -------
     Dataset of the measures and `at_<measure>`, dims (input, truth, end), with `end` "low", "base" and "high"; and
     `mcse` (measure), their standard errors, where anything was simulated.
     """
-    rows = [ends(base, one, dim) for dim, one in swept.items()]
+    rows = [range_ends(base, one, dim) for dim, one in swept.items()]
     table = xr.concat(rows, xr.DataArray(list(swept), dims="input", name="input"))
     if not any("mcse" in one for one in (base, *swept.values())):
         table = table.drop_vars(["mcse", "measure"])
@@ -311,12 +315,16 @@ def extremes(base: xr.Dataset, swept: Mapping[str, xr.Dataset]) -> xr.Dataset:
 
 
 def most_moving(table: xr.Dataset, measure: str = "posterior_mean") -> list[str]:
-    """The inputs that move a measure most, so far as its errors tell them apart; none where no input does.
+    """Names of the inputs with the largest range of a measure: several if their ranges are equal within error.
 
     Parameters
     ----------
-    table : answer of `extremes`
+    table : result of `extremes`
     measure : one of its variables
+
+    Returns
+    -------
+    list of names, empty if no input changes the measure by more than its error
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
     >>> from adversary.adversaries.plans import Level
@@ -334,11 +342,14 @@ def most_moving(table: xr.Dataset, measure: str = "posterior_mean") -> list[str]
 
 
 def _both_truths(plan: Any, adversary: Adversary, truth: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The truth with the target in, and with the target out, everybody else as they are; neither yet held possible."""
+    """Truths with the target in and with the target out, all other records fixed; counts by level and "in".
+
+    They are not checked: the adversary may exclude either.
+    """
     settled = settle_truth(plan, adversary, truth)
     truths = {}
     for target, name in ((1, "in"), (0, "out")):
         cells = [adversary.contributions(cell) for cell in range(plan.cells)]
-        moved = np.array([pair[target] - pair[settled.target] for pair in cells])
-        truths[name] = {**Truth(settled.counts + moved, target, settled.siblings).by_level(plan), "in": target}
+        count_change = np.array([pair[target] - pair[settled.target] for pair in cells])
+        truths[name] = {**Truth(settled.counts + count_change, target, settled.siblings).by_level(plan), "in": target}
     return truths

@@ -1,6 +1,6 @@
-"""Laws of the log Bayes factor, each computed once in an audit, whoever asks for it and however often.
+"""Distributions of the log Bayes factor, each computed once in an audit and shared.
 
-Adversaries who differ in their prior only have one law, and are audited together: a `Cohort`.
+Adversaries who differ in their prior only have the same distribution, and are audited together: a `Cohort`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class Cohort:
     ----------
     names : of all of them
     adversary : the first
-    prior, log_odds : of the target, before the release: numbers of one alone, (adversary,) of several
+    prior, log_odds : prior probability of the target, and its log odds in nats; a number for a single adversary,
+        (adversary,) for several
     """
 
     names: tuple[Any, ...]
@@ -35,29 +36,31 @@ class Cohort:
     log_odds: float | Floats
 
     @classmethod
-    def of(cls, readers: Mapping[Any, Any]) -> Cohort:
-        """These, who must differ in their prior only; a model stands alone."""
-        first, *others = readers.values()
+    def of(cls, adversaries: Mapping[Any, Any]) -> Cohort:
+        """Cohort of these adversaries, who must differ in their prior only; a model is a cohort of its own."""
+        first, *others = adversaries.values()
         if not isinstance(first, Adversary):
-            return cls(tuple(readers), first, np.nan, np.nan)
+            return cls(tuple(adversaries), first, np.nan, np.nan)
         if not others:
-            return cls(tuple(readers), first, first.prior, first.prior_log_odds)
-        priors = np.array([[one.prior, one.prior_log_odds] for one in readers.values()])
-        return cls(tuple(readers), first, *priors.T.copy())
+            return cls(tuple(adversaries), first, first.prior, first.prior_log_odds)
+        priors = np.array([[one.prior, one.prior_log_odds] for one in adversaries.values()])
+        return cls(tuple(adversaries), first, *priors.T.copy())
 
 
-def cohorts(readers: Mapping[Any, Any], others: Mapping[Any, Sequence[Adversary]]) -> list[Cohort]:
-    """Adversaries by what they have in common besides the prior, in the order of their first.
+def cohorts(adversaries: Mapping[Any, Any], others: Mapping[Any, Sequence[Adversary]]) -> list[Cohort]:
+    """Cohorts of adversaries who differ in their prior only, in the order of their first members.
 
     Parameters
     ----------
-    readers : by name; who is certain before the release stands alone, and so does a model
-    others : by the same names, who they are beside other plans; a cohort has one law beside each of these too
+    adversaries : by name; one who is certain before the release is a cohort of its own, and so is a model
+    others : by the same names, the adversaries for alternative plans; members of a cohort must agree in these too
     """
     groups: list[dict[Any, Any]] = []
-    for name, one in readers.items():
-        sure = not isinstance(one, Adversary) or not 0.0 < one.prior < 1.0 or np.isinf(one.prior_log_odds)
-        alike = () if sure else (group for group in groups if _alike(*next(iter(group.items())), name, one, others))
+    for name, one in adversaries.items():
+        is_single = not isinstance(one, Adversary) or not 0.0 < one.prior < 1.0 or np.isinf(one.prior_log_odds)
+        alike = (
+            () if is_single else (group for group in groups if _alike(*next(iter(group.items())), name, one, others))
+        )
         group = next(iter(alike), None)
         if group is None:
             groups.append({name: one})
@@ -66,26 +69,29 @@ def cohorts(readers: Mapping[Any, Any], others: Mapping[Any, Sequence[Adversary]
     return [Cohort.of(group) for group in groups]
 
 
-def _alike(name: Any, one: Any, other_name: Any, other: Adversary, others: Mapping[Any, Sequence[Adversary]]) -> bool:
-    """True of two who differ in their prior only, beside other plans too, where their priors are their own."""
-    if not isinstance(one, Adversary) or not 0.0 < one.prior < 1.0 or one.attack != other.attack:
+def _alike(name: Any, first: Any, other_name: Any, other: Adversary, others: Mapping[Any, Sequence[Adversary]]) -> bool:
+    """True if two adversaries differ in their prior only, for every alternative plan too.
+
+    Their adversaries for other plans must have the same priors as they have for this one.
+    """
+    if not isinstance(first, Adversary) or not 0.0 < first.prior < 1.0 or first.attack != other.attack:
         return False
-    pairs = zip((one, *others[name]), (other, *others[other_name]), strict=True)
+    pairs = zip((first, *others[name]), (other, *others[other_name]), strict=True)
     return all(
-        same_law(a, b) and (a.prior_log_odds, b.prior_log_odds) == (one.prior_log_odds, other.prior_log_odds)
+        same_law(a, b) and (a.prior_log_odds, b.prior_log_odds) == (first.prior_log_odds, other.prior_log_odds)
         for a, b in pairs
     )
 
 
 @dataclass
 class SharedLaws:
-    """Laws for one plan and truth and whatever is compared with them.
+    """Cache of distributions of the log Bayes factor, for one plan and truth and those compared with them.
 
     Parameters
     ----------
-    draws, seed : simulated releases, where a law is simulated, and their seed
+    draws, seed : number of simulated releases, if a distribution has to be simulated, and their seed
     how : progress, store, scheduler and workers of the simulations
-    log_odds : priors of the laws; those of whoever asks unless given
+    log_odds : prior log odds that the results have; each adversary's own unless given
     """
 
     draws: int
@@ -96,30 +102,31 @@ class SharedLaws:
     _tables: dict[Any, tuple[xr.Dataset, xr.DataArray]] = field(default_factory=dict)
 
     def at(self, log_odds: float | Floats) -> SharedLaws:
-        """The same laws, of these priors."""
+        """The same cache, whose results have these prior log odds."""
         return replace(self, log_odds=log_odds)
 
     def of(
         self, plan: Plan, adversary: Adversary, truth: Truth, *, draws: int | None = None, coarse: bool = False
     ) -> BayesFactorLaw:
-        """The law of this adversary; one law serves all who differ in their prior only.
+        """Distribution of the log Bayes factor of an adversary over releases of a truth.
 
-        `coarse` asks for few values, enough for averages; `draws` for another number of simulated releases.
+        It is shared by all adversaries who differ in their prior only. A `coarse` one has few values, enough for
+        averages; `draws` is another number of simulated releases.
         """
         size = self.draws if draws is None else draws
-        rows = self._known.setdefault((plan, *_key(truth), coarse), [])
-        alike = (law for one, drawn, law in rows if same_law(one, adversary) and (drawn == size or not law.simulated))
+        known = self._known.setdefault((plan, *_key(truth), coarse), [])
+        alike = (law for one, drawn, law in known if same_law(one, adversary) and (drawn == size or not law.simulated))
         shared = next(alike, None)
         if shared is None:
             if coarse:
                 shared = self.of(plan, adversary, truth, draws=draws).coarse
             else:
                 shared = bayes_factor_law(plan, adversary, truth, draws=size, rng=self.seed, **self.how)
-            rows.append((adversary, size, shared))
+            known.append((adversary, size, shared))
         return replace(shared, log_odds=adversary.prior_log_odds if self.log_odds is None else self.log_odds)
 
     def releases(self, plan: Plan, truth: Truth, draws: int) -> tuple[xr.Dataset, xr.DataArray]:
-        """Releases of a truth and their probabilities, of `release_table`: the same for every adversary."""
+        """Releases of a truth and their probabilities, as `release_table` returns them, cached for all adversaries."""
         key = plan, *_key(truth), draws
         if key not in self._tables:
             self._tables[key] = release_table(plan, truth, draws=draws, rng=self.seed)
@@ -127,6 +134,6 @@ class SharedLaws:
 
 
 def _key(truth: Truth) -> tuple[Any, ...]:
-    """What tells one truth from another."""
+    """Hashable key of a truth: equal for equal truths."""
     siblings = tuple((name, counts.tobytes()) for name, counts in truth.siblings.items())
     return truth.target, truth.counts.tobytes(), siblings

@@ -360,7 +360,7 @@ def test_exceeded_begins_where_the_probability_passes_the_failure() -> None:
 def test_simulated_releases_exceed_by_three_standard_errors(errors: float, exceeded: bool) -> None:
     law = SimpleNamespace(outside=lambda limit, centre: (0.05 + errors * 1e-4, 1e-4))
     readings = SimpleNamespace(prior=SimpleNamespace(base=0.5, invariant=0.0), sampled=False, failed=False)
-    bounds = Bounds(plan=None, records=1, moved=1, failure=0.05)
+    bounds = Bounds(plan=None, records=1, count_shift=1, failure=0.05)
     assert bounds._prob_beyond(1.0, 0.05, law, readings) == (0.05 + errors * 1e-4, exceeded)  # type: ignore[arg-type]
 
 

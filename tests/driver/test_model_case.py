@@ -353,7 +353,7 @@ def block(name: str, **options: Any) -> Any:
             r"leaves no release free. Its free variables are \['in', 'other'\]; name.*noisy\[bl",
         ),
         (build(block("noisy[block]", observed=2)), {}, r"'noisy\[block\]' is already observed: leave it free"),
-        (build(lambda x: pm.Deterministic("noisy", x + 1)), {}, "'noisy' is not random: give it the law"),
+        (build(lambda x: pm.Deterministic("noisy", x + 1)), {}, "'noisy' is not random: give it the distribution"),
         (build(block("noisy[blocks]")), {}, r"'noisy\[blocks\]' is not in the plan: did you mean 'noisy\[block\]'"),
         (build(block("noisy"), latents=False), {}, "no latents besides its release.*pm.Bernoulli"),
         (

@@ -1,7 +1,7 @@
-"""Names of columns and categories: what offices call places, counts, codes and totals, in several languages.
+"""Names that statistical offices give to columns of places, counts, codes and totals, in several languages.
 
-Names are compared without their case, blanks and Unicode form. A register says what a name suggests; the values decide
-together with it, and the answer says so.
+Names are compared without their case, blanks and Unicode form. A register of names suggests a role; the values decide
+together with it, and the result says so.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def _register(names: str) -> frozenset[str]:
-    """Names with blanks between them."""
+    """Set of names from a text with blanks between them."""
     return frozenset(names.split())
 
 
@@ -42,13 +42,14 @@ PERIODS = _register(
     "year years jahr berichtsjahr année annee año ano anno aar år jaar rok vuosi period periode date datum month monat "
     "quarter quartal stichtag"
 )
+
+# Names of columns of counts.
 COUNTS = _register(
     "count counts n value freq freqs frequency anzahl persons people population pop estimate obsvalue wert fälle "
     "faelle häufigkeit haeufigkeit bevölkerung bevoelkerung personen einwohner effectif effectifs nombre personas "
     "población poblacion conteo casos numero número numeri persone popolazione aantal antal folkmängd liczba ludność "
     "osoby pocet počet cases residents inhabitants numberofpeople numberofpersons fk"
 )
-"""Names of columns of counts."""
 
 # Names of features of people that are often written as numbers.
 FEATURES = _register(
@@ -61,12 +62,13 @@ FEATURES = _register(
 
 # Names of columns of errors of estimates.
 ERRORS = _register("moe se cv stderr margin error rse lower upper summaryvalue summaryest summarymoe")
+
+# Words in names of columns of shares, averages and areas.
 SHARES = _register(
     "pct percent percentage share shares proportion rate ratio mean average median avg density prozent anteil anteile "
     "quote durchschnitt mittelwert dichte aland awater arealand areawater hectares km2 sqkm sqmi fläche flaeche "
     "superficie surface amount betrag price revenue taux moyenne pourcentage porcentaje tasa media andel andelen"
 )
-"""Words in names of columns of shares, averages and areas."""
 
 # Names of columns of survey weights.
 WEIGHTS = _register(
@@ -78,10 +80,14 @@ TOTALS = _register(
     "total totals totale totaal sum summe insgesamt gesamt zusammen ensemble suma razem yhteensä ialt celkem "
     "all alle both everyone everybody tous todos tutti"
 )
+
+# Words of a name that do not speak against its role: "county code" is a place.
 _FILLERS = _register(
     "sexes ages persons people population count counts of and the races genders categories groups code codes id name "
     "names no nr key number fips row rows"
 )
+
+# Names of places by size, the smallest first: a block is named within its tract.
 LEVELS = (
     {"block", "blocka"},
     {"group", "blockgroup", "blkgrp", "blkgrpa"},
@@ -91,9 +97,8 @@ LEVELS = (
     {"state", "statea", "region", "bundesland", "land", "canton"},
     {"country", "nation"},
 )
-"""Places by size, the smallest first: a block is named within its tract."""
 
-# Digits of the places that a code of the United States Census Bureau begins with.
+# Length of the code of each place in a code of the United States Census Bureau, which begins with those of larger ones.
 CENSUS_CODES = {
     "block": 15, "group": 12, "blockgroup": 12, "tract": 11, "county": 5, "state": 2
 }  # fmt: skip
@@ -101,7 +106,7 @@ CENSUS_CODES = {
 # The column of places in files of NHGIS, where the codes of tracts are TRACTA, and so on.
 NHGIS = "GISJOIN"
 
-# Places that are the whole file where no column is called so.
+# Names of places that mean the whole file if no column has that name.
 WHOLE = _register(
     "all total everybody everyone whole wholefile file everywhere country nation national nationwide world state "
     "region county city town municipality province land bundesland kreis gesamt insgesamt ensemble pays país"
@@ -109,7 +114,7 @@ WHOLE = _register(
 
 
 def folded(text: Any) -> str:
-    """A name without its case, blanks and Unicode form.
+    """Key for comparing names: without case, surplus blanks and differences of Unicode form.
 
     Parameters
     ----------
@@ -122,7 +127,7 @@ def folded(text: Any) -> str:
 
 
 def tidied(text: Any) -> str:
-    """A name as it is shown: composed Unicode, one blank between words, none around them.
+    """Name to show: composed Unicode, one blank between words, none around them.
 
     Parameters
     ----------
@@ -132,7 +137,7 @@ def tidied(text: Any) -> str:
 
 
 def bare(name: Any) -> str:
-    """The letters and digits of a folded name: "Block group" and "block_group" are one.
+    """Letters and digits of a folded name: equal for "Block group" and "block_group".
 
     Parameters
     ----------
@@ -145,7 +150,7 @@ def bare(name: Any) -> str:
 
 
 def words_of(name: Any) -> list[str]:
-    """The words of a name, without digits at their ends.
+    """Words of a name, folded and without digits at their ends.
 
     Parameters
     ----------
@@ -158,7 +163,7 @@ def words_of(name: Any) -> list[str]:
 
 
 def is_named(name: Any, register: Iterable[str]) -> bool:
-    """True where a name, or all its words but such as "code" or "name", stand in a register.
+    """True if a name is in a register, or some of its words are and all others are fillers such as "code".
 
     Parameters
     ----------
@@ -175,7 +180,7 @@ def is_named(name: Any, register: Iterable[str]) -> bool:
 
 
 def level_of(name: Any) -> int:
-    """The place of a name in `LEVELS`, or -1.
+    """Index of a name in `LEVELS`, or -1.
 
     Parameters
     ----------
@@ -188,7 +193,7 @@ def level_of(name: Any) -> int:
 
 
 def option(key: str, value: str) -> str:
-    """The remedy that a message names: the option of the command, which Python and files write with underscores.
+    """Option of the command to name in a message; the same argument has underscores in Python and in files.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Roles of columns: which name a cell, which hold its counts, which are left out, and what is refused.
+"""Roles of columns: those that name cells, those of counts, those left out; ambiguous columns are refused.
 
 A file is microdata (a row for each person, no counts), long (a row for each cell and one column of counts) or wide
-(several columns of counts). Names suggest a role, values decide: a column of counts is needed by nobody to tell two
-rows apart. What could be read in two ways is refused with the option that settles it.
+(several columns of counts). Names suggest a role, values decide: rows differ in the columns that name cells, without
+those of counts. A column that could have two roles is refused with the option that settles it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from adversary.driver.columns.column_names import (
 from adversary.driver.columns.file_column import FileColumn, duplicate, joint_codes, lies_in
 from adversary.driver.columns.text_numbers import NumberColumn, decimal_marks, first_words
 
-# Digits of a code: no count of people has as many.
+# Numbers of so many digits are codes: no count of people is as large.
 LONG_CODE = 10
 
 # A column of counts of NHGIS: the code of a table and three digits.
@@ -41,15 +41,15 @@ _NHGIS_COUNT = re.compile(r"[A-Z0-9]*[A-Z][A-Z0-9]*E?\d{3}")
 
 @dataclass(frozen=True)
 class Declared:
-    """Roles that the tables or the caller name.
+    """Roles that tables or arguments declare.
 
     Parameters
     ----------
     named : columns that tables name
     places, features, counts : columns of these roles
-    people : True where each row is a person, False where it is a cell, None where the file decides
-    certain : columns of counts against which their names or values speak
-    decimal : the file's decimal mark
+    people : True if each row is a person, False if it is a cell, None if the file decides
+    certain : columns confirmed as counts although their names or values speak against it
+    decimal : the file's decimal mark, None if entries decide
 
     >>> Declared(places=("block",)).keys
     {'block'}
@@ -65,7 +65,7 @@ class Declared:
 
     @property
     def keys(self) -> set[str]:
-        """Columns that name cells for certain."""
+        """Columns that are declared to name cells."""
         return {*self.named, *self.places, *self.features}
 
 
@@ -76,9 +76,9 @@ class Roles:
     Parameters
     ----------
     keys : columns that name cells
-    counts : columns of counts; none where each row is a person
-    numbers : the counts, by column
-    left_out : why, by column
+    counts : columns of counts; none if each row is a person
+    numbers : numbers of the columns that may be counts, by column
+    left_out : reasons, by column
     """
 
     keys: list[str]
@@ -87,31 +87,32 @@ class Roles:
     left_out: dict[str, str] = field(default_factory=dict)
 
 
+# Function from the index of a row to its name in messages, such as "row 3".
 Where = Callable[[int], str]
 
 
 def assign_roles(columns: Mapping[str, FileColumn], declared: Declared, where: Where, separator: str = ",") -> Roles:
-    """The roles of a table's columns.
+    """Roles of a table's columns.
 
     Parameters
     ----------
     columns : by name
-    declared : what is known of them
-    where : what messages call a row, by its place
+    declared : declared roles
+    where : name of a row in messages, by its index
     separator : of the file's columns
 
     Raises
     ------
-    ValueError : a column of counts that is none, numbers that can be read in two ways, or a table that can
+    ValueError : a declared column of counts that holds none, ambiguous numbers, or an ambiguous layout
     """
     roles = Roles([], [], {})
-    candidates = _sorted_out(columns, declared, where, separator, roles)
+    candidates = _count_candidates(columns, declared, where, separator, roles)
     if declared.counts:
-        spare = [name for name in candidates if name not in declared.counts]
-        if duplicate(columns, roles.keys) is not None and duplicate(columns, roles.keys + spare) is None:
-            roles.keys += spare
+        other_candidates = [name for name in candidates if name not in declared.counts]
+        if duplicate(columns, roles.keys) is not None and duplicate(columns, roles.keys + other_candidates) is None:
+            roles.keys += other_candidates
         else:
-            roles.left_out |= dict.fromkeys(spare, "numbers, and not among the counts")
+            roles.left_out |= dict.fromkeys(other_candidates, "numbers, and not among the counts")
         roles.counts = list(declared.counts)
     elif declared.people:
         if called := [name for name in candidates if is_named(name, COUNTS)]:
@@ -126,10 +127,10 @@ def assign_roles(columns: Mapping[str, FileColumn], declared: Declared, where: W
     return roles
 
 
-def _sorted_out(
+def _count_candidates(
     columns: Mapping[str, FileColumn], declared: Declared, where: Where, separator: str, roles: Roles
 ) -> list[str]:
-    """Columns that may hold counts; those that name cells or are left out go to the roles."""
+    """Names of the columns that may hold counts; the other columns are added to `roles` as keys or left out."""
     text = [one.words for name, one in columns.items() if name not in declared.keys and not one.is_typed]
     marks = {mark for entries in text for mark in decimal_marks(entries)}
     decimal = declared.decimal or (marks.pop() if len(marks) == 1 else None)
@@ -189,7 +190,7 @@ def _check_words(name: str, column: FileColumn, where: Where) -> None:
 
 
 def _reason_against(name: str, whole: NumberColumn, columns: Mapping[str, FileColumn], declared: Declared) -> str:
-    """Why a column of numbers is left out, or "" where it is not."""
+    """Reason to leave a column of numbers out, "" for none; ValueError if its role is ambiguous."""
     if whole.unclear and not declared.counts:
         _refuse_unclear(name, whole)
     if is_named(name, WEIGHTS) and not declared.counts:
@@ -205,13 +206,14 @@ def _reason_against(name: str, whole: NumberColumn, columns: Mapping[str, FileCo
         )
     if whole.decimal or whole.unclear:
         return f"decimals such as {whole.decimal or whole.unclear}"
-    margin = [name[:-1] + "E" if name.endswith("M") else "", re.sub(r"M(\d{3})$", r"E\1", name)]
-    if is_named(name, ERRORS) or any(one != name and one in columns for one in margin):
+    estimate_names = [name[:-1] + "E" if name.endswith("M") else "", re.sub(r"M(\d{3})$", r"E\1", name)]
+    if is_named(name, ERRORS) or any(one != name and one in columns for one in estimate_names):
         return "errors or bases of estimates"
     return "no counts of people" if ({*words_of(name)} & SHARES or "%" in name) and not declared.counts else ""
 
 
 def _refuse_unclear(name: str, whole: NumberColumn) -> None:
+    """ValueError for numbers such as 1.204 whose decimal mark is ambiguous."""
     raise ValueError(
         f"column {name!r}: {whole.unclear!r} can be read with a decimal mark or with thousands: say which mark is the "
         f"decimal one, {option('decimal', '.')} or {option('decimal', ',')}"
@@ -219,13 +221,14 @@ def _refuse_unclear(name: str, whole: NumberColumn) -> None:
 
 
 def _is_long_code(whole: NumberColumn) -> bool:
+    """True if all numbers have at least `LONG_CODE` digits."""
     return bool(whole.least.size and whole.least.min() >= 10 ** (LONG_CODE - 1))
 
 
 def _counts_among(
     columns: Mapping[str, FileColumn], candidates: list[str], declared: Declared, where: Where, roles: Roles
 ) -> list[str]:
-    """The columns of counts; none where each row is a person."""
+    """Columns of counts among the candidates, none if each row is a person; the others are added to `roles`."""
     _leave_out_numbering(columns, candidates, declared, roles)
     if NHGIS in columns:
         coded = [name for name in candidates if _NHGIS_COUNT.fullmatch(name)]
@@ -272,7 +275,7 @@ def _counts_among(
 
 
 def _refuse_single_rows(columns: Mapping[str, FileColumn], counts: list[str], declared: Declared, roles: Roles) -> None:
-    """ValueError where rows differ by a column of single names alone, of people or of places."""
+    """ValueError if rows differ only by a column with another value in each, which may name people or places."""
     for name in roles.keys:
         rest = [one for one in roles.keys if one != name]
         known = name in declared.keys or is_named(name, PLACES | FEATURES)
@@ -286,14 +289,17 @@ def _refuse_single_rows(columns: Mapping[str, FileColumn], counts: list[str], de
 
 
 def _refuse_sparse_rows(columns: Mapping[str, FileColumn], counts: list[str], declared: Declared, roles: Roles) -> None:
-    """ValueError where rows are few of all combinations, as people of different ages are, and no name is of a count."""
+    """ValueError if no column is named as a count, and rows are less than half of all combinations of categories.
+
+    Rows of a table of cells are most combinations, rows of different people are few.
+    """
     size, keys = len(columns[counts[0]]), {name: columns[name].key for name in roles.keys}
     places = [name for name in keys if name in declared.places or is_named(name, PLACES)]
     finer = [name for name in keys if name in declared.keys or name in places]
     inner = [name for name in keys if name not in places]
     inner = [name for name in inner if not any(one != name and lies_in(keys[one], keys[name]) for one in finer)]
-    there = int(joint_codes([keys[name] for name in places], size).max()) + 1
-    cells = there * prod(keys[name].size for name in inner)
+    combinations_of_places = int(joint_codes([keys[name] for name in places], size).max()) + 1
+    cells = combinations_of_places * prod(keys[name].size for name in inner)
     if 2 * size < cells and declared.people is not False and not {*counts} <= {*declared.certain}:
         raise ValueError(
             f"rows can be people or cells: {size:,} are there of {cells:,} combinations of "
@@ -305,20 +311,20 @@ def _refuse_sparse_rows(columns: Mapping[str, FileColumn], counts: list[str], de
 def _leave_out_numbering(
     columns: Mapping[str, FileColumn], candidates: list[str], declared: Declared, roles: Roles
 ) -> None:
-    """Columns that number the rows, and names of single rows beside other columns, are left out."""
+    """Leave out columns that number the rows, and identifiers with another value in every row."""
     for name in list(candidates):
         least = roles.numbers[name].least
-        steps = len(least) > 2 and least[0] in (0, 1) and bool((np.diff(least) == 1).all())
+        is_numbering = len(least) > 2 and least[0] in (0, 1) and bool((np.diff(least) == 1).all())
         if (
-            steps
+            is_numbering
             and name not in declared.certain
             and (not bare(name) or {*words_of(name)} & {*CODES, "column", "unnamed"})
         ):
             candidates.remove(name)
             roles.left_out[name] = "numbers of rows"
     for name in list(roles.keys):
-        single = {*words_of(name)} & {"id", "uid", "person", "name", "key"} and not is_named(name, PLACES)
-        if name in declared.keys or not single or len(roles.keys) + len(candidates) < 2:
+        is_identifier = {*words_of(name)} & {"id", "uid", "person", "name", "key"} and not is_named(name, PLACES)
+        if name in declared.keys or not is_identifier or len(roles.keys) + len(candidates) < 2:
             continue
         rest = [one for one in roles.keys if one != name]
         if rest and duplicate(columns, [name]) is None:
@@ -327,6 +333,7 @@ def _leave_out_numbering(
 
 
 def _refuse_code(name: str, whole: NumberColumn) -> None:
+    """ValueError for a column of whole numbers that is named as a year or a code."""
     raise ValueError(
         f"column {name!r} is named as a year or a code and holds whole numbers such as {whole.least.max()}: leave it "
         f"out, {option('leave_out', name)}; name it, {option('places', name)} or {option('features', name)}; or, if it "

@@ -1,4 +1,4 @@
-"""Checks of roles: numbers that are codes or years, cells that stand twice, rows that are hardly people."""
+"""Checks of columns' roles: numbers that may be codes or years, repeated cells, rows that may not be people."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from adversary.driver.columns.column_names import (
 from adversary.driver.columns.column_roles import Declared, Roles, Where
 from adversary.driver.columns.file_column import FileColumn, KeyColumn, duplicate, lies_in
 
-# A column with one number of this size in every row holds no counts.
+# Equal or rising numbers are taken for years or codes if they are at least this large: equal small counts are common.
 LARGE = 1000
 
-# Nats of evidence from which one number for each place is no chance.
+# Nats of evidence from which equal numbers in all rows of each place are taken for a code of the place: that of three
+# is a chance of 1 in 20.
 CHANCE = 3.0
 
 # Last words of columns that name people, and words of those that name what people share.
@@ -36,19 +37,19 @@ IDS, SHARED = {"id", "ids", "uid", "pid"}, {"household", "hh", "family", "dwelli
 # Rows of one name, at most on average, that may be of one person: more are of a group.
 VISITS = 20
 
-# Rows from which large numbers that rise from row to row are codes.
+# Fewer rows may rise from row to row by chance.
 STEPS = 4
 _YEAR = re.compile(r"(?<!\d)(19|20)\d\d(?!\d)")
 
 
 def check_roles(columns: Mapping[str, FileColumn], declared: Declared, where: Where, roles: Roles) -> None:
-    """ValueError for roles that the values speak against; the message names the remedy.
+    """ValueError for roles that are implausible given the values; the message names the remedy.
 
     Parameters
     ----------
     columns : by name
-    declared : what is known of them
-    where : what messages call a row, by its place
+    declared : declared roles
+    where : name of a row in messages, by its index
     roles : of the columns
     """
     _check_named(columns, declared, roles)
@@ -91,8 +92,7 @@ def _check_counts(columns: Mapping[str, FileColumn], declared: Declared, where: 
 
 
 def _check_decimals(declared: Declared, roles: Roles) -> None:
-    """ValueError where more columns have decimals than hold counts: these are estimates or shares too, by chance "
-    "whole."""
+    """ValueError if more columns have decimals than hold counts, which may then be estimates or shares too."""
     decimals = [name for name, reason in roles.left_out.items() if reason.startswith("decimals")]
     unknown = [name for name in decimals if not {*words_of(name)} & SHARES]
     if (
@@ -120,7 +120,7 @@ def _check_measures(columns: Mapping[str, FileColumn], declared: Declared, roles
 
 
 def _check_named(columns: Mapping[str, FileColumn], declared: Declared, roles: Roles) -> None:
-    """ValueError for a table by a column of counts: "block: men" is no table by the number of men."""
+    """ValueError if a table names a column of counts as a feature, as "block: men" does."""
     known = PLACES | FEATURES | CODES
     others = [name for name in declared.named if not is_named(name, known)]
     numbers = [
@@ -128,10 +128,10 @@ def _check_named(columns: Mapping[str, FileColumn], declared: Declared, roles: R
     ]
     if declared.people or not numbers:
         return
-    if called := [name for name in numbers if is_named(name, COUNTS)]:
+    if named_counts := [name for name in numbers if is_named(name, COUNTS)]:
         raise ValueError(
-            f"column {called[0]!r} is called a count, and a table is by places and features: write total for the "
-            f"number of people, as in 'all: total'; where it is a feature, {option('features', called[0])}"
+            f"column {named_counts[0]!r} is called a count, and a table is by places and features: write total for the "
+            f"number of people, as in 'all: total'; where it is a feature, {option('features', named_counts[0])}"
         )
     if duplicate(columns, [one for one in roles.keys if one not in numbers]) is None:
         raise ValueError(
@@ -142,7 +142,7 @@ def _check_named(columns: Mapping[str, FileColumn], declared: Declared, roles: R
 
 
 def _check_constant(columns: Mapping[str, FileColumn], name: str, roles: Roles) -> None:
-    """ValueError for a column with one large number, or one number for each place of several rows."""
+    """ValueError for a column of counts that looks like a code: one large number, a rising one, one for each place."""
     import pandas as pd
 
     counts = roles.numbers[name].least
@@ -173,7 +173,10 @@ def _check_constant(columns: Mapping[str, FileColumn], name: str, roles: Roles) 
 
 
 def _check_people(columns: Mapping[str, FileColumn], declared: Declared, roles: Roles) -> None:
-    """ValueError where rows are hardly people, each with a name of its own and no column of counts."""
+    """ValueError if rows may not be people: no column of counts, and rows all different or with decimals.
+
+    Identifiers with another value in every row are left out.
+    """
     size = len(next(iter(columns.values())))
     decimals = [name for name, reason in roles.left_out.items() if reason.startswith("decimals")]
     if decimals and not declared.people and size > 1 and duplicate(columns, roles.keys) is None:
@@ -212,10 +215,10 @@ def _check_visits(name: str, column: FileColumn) -> None:
 
 
 def _check_periods(columns: Mapping[str, FileColumn], declared: Declared, roles: Roles) -> None:
-    """ValueError for a file of several periods, in which people stand several times, unless a table names them."""
-    rest: dict[str, str] = {}
+    """ValueError for a file of several periods, in which people occur several times, unless a table names them."""
+    name_by_rest: dict[str, str] = {}
     for name in roles.counts if len(roles.counts) > 1 and not declared.counts else ():
-        other = rest.setdefault(_YEAR.sub("", name), name)
+        other = name_by_rest.setdefault(_YEAR.sub("", name), name)
         if other != name and _YEAR.search(name) and name not in declared.certain:
             raise ValueError(
                 f"columns {other!r} and {name!r} are of two years, so that people stand in the file several times: "

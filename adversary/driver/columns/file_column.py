@@ -1,4 +1,4 @@
-"""A column of a file, by its categories and by its numbers; each different entry is looked at once."""
+"""A column of a file, as categories and as numbers; each different entry is parsed once."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from adversary.driver.columns.text_numbers import NumberColumn, read_numbers
 
 @dataclass(frozen=True, eq=False)
 class KeyColumn:
-    """A column that names cells.
+    """Categories of a column that names cells.
 
     Parameters
     ----------
-    codes : the category of each row
-    words : of each category, as they are shown; blanks are ""
-    spellings : how many ways of writing were in the file
+    codes : index of each row's category
+    words : name of each category, to show; "" for blanks
+    spellings : number of different spellings in the file, at least that of categories
 
     >>> import pandas as pd
     >>> KeyColumn.of(pd.Series(["North", "north ", "South"])).words.tolist()
@@ -35,7 +35,7 @@ class KeyColumn:
 
     @classmethod
     def of(cls, series: Any) -> KeyColumn:
-        """The categories of a series; names that differ in blanks, case or Unicode form are one."""
+        """Categories of a series; names that differ in blanks, case or Unicode form alone are one."""
         import pandas as pd
 
         raw, unique = pd.factorize(series)
@@ -54,7 +54,7 @@ class KeyColumn:
 
 
 class FileColumn:
-    """A column of a file.
+    """Column of a file, a pandas Series whose categories and numbers are parsed when they are needed.
 
     Parameters
     ----------
@@ -79,12 +79,12 @@ class FileColumn:
 
     @property
     def words(self) -> Any:
-        """Its different entries."""
+        """Names of its categories."""
         return self.key.words
 
     @cached_property
     def is_typed(self) -> bool:
-        """True of numbers and truth values, False of words."""
+        """True if pandas has the column as numbers or booleans, False for words."""
         import pandas as pd
 
         kinds = pd.api.types.is_numeric_dtype, pd.api.types.is_bool_dtype
@@ -92,21 +92,21 @@ class FileColumn:
 
     @property
     def is_empty(self) -> bool:
-        """True where every entry is blank."""
+        """True if every entry is blank."""
         return bool(self.series.isna().all()) if self.is_typed else not any(self.words)
 
     def entry(self, row: int) -> str:
-        """An entry, as a word."""
+        """The entry of a row as text; "" for a missing one."""
         one = self.series.iloc[row]
         return "" if one is None or one != one else tidied(one)
 
     def rows_of(self, word: str) -> Integers:
-        """The rows of a category."""
+        """Indices of the rows of a category."""
         code = [folded(one) for one in self.words].index(folded(word))
         return np.flatnonzero(self.key.codes == code)
 
     def numbers(self, decimal: str | None = None, separator: str = ",") -> NumberColumn | None:
-        """Its whole numbers, as `read_numbers` has them."""
+        """Its whole numbers, as `read_numbers` returns them; None if it has other words."""
         if self.is_typed:
             return read_numbers(self.series)
         numbers = read_numbers(self.words, decimal, separator)
@@ -114,7 +114,7 @@ class FileColumn:
 
 
 def joint_codes(columns: Sequence[KeyColumn], size: int) -> Integers:
-    """One number for each combination of categories that occurs, by row, in the order of appearance.
+    """Code of each row's combination of categories, numbered in the order of appearance.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def joint_codes(columns: Sequence[KeyColumn], size: int) -> Integers:
 
 
 def duplicate(columns: Mapping[str, FileColumn], keys: Sequence[str]) -> tuple[int, int] | None:
-    """The first row that names the cell of an earlier one, after the earlier one; None where there is none.
+    """Indices (earlier, later) of the first two rows of the same cell; None if all cells are different.
 
     Parameters
     ----------
@@ -141,12 +141,12 @@ def duplicate(columns: Mapping[str, FileColumn], keys: Sequence[str]) -> tuple[i
 
     size = len(next(iter(columns.values())))
     code = joint_codes([columns[one].key for one in keys], size)
-    again = np.flatnonzero(pd.Series(code).duplicated().to_numpy())
-    return (int(np.flatnonzero(code == code[again[0]])[0]), int(again[0])) if len(again) else None
+    repeats = np.flatnonzero(pd.Series(code).duplicated().to_numpy())
+    return (int(np.flatnonzero(code == code[repeats[0]])[0]), int(repeats[0])) if len(repeats) else None
 
 
 def lies_in(inner: KeyColumn, outer: KeyColumn) -> bool:
-    """True where every category of one column occurs with one of the other.
+    """True if every category of the inner column occurs with one category of the outer one only.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Columns of a data frame, by tidy names, and the names by which tables call them."""
+"""Columns of a data frame by tidy names, and the matching of names in tables and arguments to them."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def columns_of(frame: pd.DataFrame | pd.Series[Any]) -> dict[str, FileColumn]:
     if table.empty:
         raise ValueError("the table is empty: it must have a line of names and a row at least")
     names = [tidied(name) for name in table.columns]
-    again = next((name for i, name in enumerate(names) if name in names[:i]), None)
-    if again is not None:
-        raise ValueError(f"column {again!r} occurs twice: rename one of them")
+    repeated = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if repeated is not None:
+        raise ValueError(f"column {repeated!r} occurs twice: rename one of them")
     return {name: FileColumn(table.iloc[:, i]) for i, name in enumerate(names)}
 
 
@@ -73,30 +73,30 @@ def _of_one_line(table: pd.DataFrame) -> pd.DataFrame:
     return long.rename(str(of_counts.pop()) if of_counts else "count").reset_index()
 
 
-def match(name: str, names: Iterable[str]) -> str | None:
-    """The column that a table calls by a name, whatever its case and blanks; None where there is none.
+def find_column(name: str, names: Iterable[str]) -> str | None:
+    """Column that a name in a table means, whatever its case and blanks; None if there is none.
 
     Parameters
     ----------
     name : in a table
     names : of the columns
 
-    >>> match("Block group", ["block_group", "age"])
+    >>> find_column("Block group", ["block_group", "age"])
     'block_group'
     """
-    every = list(names)
-    if name in every:
+    all_names = list(names)
+    if name in all_names:
         return name
     for key in (folded, bare):
-        alike = [one for one in every if key(one) == key(name)]
+        alike = [one for one in all_names if key(one) == key(name)]
         if len(alike) == 1:
             return alike[0]
     code = f"{bare(name).upper()}A"
-    return code if code in every else None
+    return code if code in all_names else None
 
 
-def column(name: str, names: Iterable[str], role: str) -> str:
-    """The column that an argument names.
+def resolve_column(name: str, names: Iterable[str], role: str) -> str:
+    """Column that a name in an argument means; ValueError if there is none.
 
     Parameters
     ----------
@@ -108,24 +108,29 @@ def column(name: str, names: Iterable[str], role: str) -> str:
     ------
     ValueError : there is none
     """
-    every = list(names)
-    chosen = match(name, every)
-    if chosen is None:
-        raise ValueError(f"{role}: no column {name!r}{closest_name(name, every)}; there are {', '.join(every)}")
-    return chosen
+    all_names = list(names)
+    matched = find_column(name, all_names)
+    if matched is None:
+        raise ValueError(f"{role}: no column {name!r}{closest_name(name, all_names)}; there are {', '.join(all_names)}")
+    return matched
 
 
 def _is_place(name: str, places: Iterable[str]) -> bool:
+    """True if a name is declared as a place, or is in the register of places."""
     return name in places or is_named(name, PLACES)
 
 
 def census_levels(columns: Mapping[str, FileColumn], names: Iterable[str]) -> dict[str, FileColumn]:
-    """Columns of places that tables name and that a code of the United States Census Bureau begins with.
+    """Columns of larger places that tables name, cut from a column of codes of the United States Census Bureau.
 
     Parameters
     ----------
     columns : by name
     names : of places, in tables
+
+    Returns
+    -------
+    dict of name to column; empty if no name is missing or no column has such codes
 
     >>> import pandas as pd
     >>> blocks = pd.Series(["010010001001000", "010010002001000"])
@@ -134,29 +139,31 @@ def census_levels(columns: Mapping[str, FileColumn], names: Iterable[str]) -> di
     """
     import pandas as pd
 
-    missing = [name for name in dict.fromkeys(names) if match(name, columns) is None and bare(name) in CENSUS_CODES]
-    made: dict[str, FileColumn] = {}
+    missing = [
+        name for name in dict.fromkeys(names) if find_column(name, columns) is None and bare(name) in CENSUS_CODES
+    ]
+    levels: dict[str, FileColumn] = {}
     for name, one in columns.items() if missing else ():
-        if not is_named(name, PLACES) or made:
+        if not is_named(name, PLACES) or levels:
             continue
         lengths = {len(word) for word in one.words}
         if len(lengths) == 1 and lengths <= {*CENSUS_CODES.values()} and all(word.isdigit() for word in one.words):
             digits = lengths.pop()
-            short = {each: CENSUS_CODES[bare(each)] for each in missing if CENSUS_CODES[bare(each)] <= digits}
-            made = {
+            digits_by_level = {each: CENSUS_CODES[bare(each)] for each in missing if CENSUS_CODES[bare(each)] <= digits}
+            levels = {
                 each: FileColumn(pd.Series([w[:n] for w in one.words], dtype=object)[one.key.codes])
-                for each, n in short.items()
+                for each, n in digits_by_level.items()
             }
-    return made
+    return levels
 
 
 def remaining_rows(columns: Mapping[str, FileColumn], left_out: Sequence[str]) -> np.ndarray[Any, Any]:
-    """Places of rows that are not left out.
+    """Indices of the rows that are not left out.
 
     Parameters
     ----------
     columns : by name
-    left_out : as "sex=Total"
+    left_out : rows to leave out, each by a column and a category, as "sex=Total"
 
     Raises
     ------
@@ -165,7 +172,7 @@ def remaining_rows(columns: Mapping[str, FileColumn], left_out: Sequence[str]) -
     remaining = np.ones(len(next(iter(columns.values()))), dtype=bool)
     for one in left_out:
         name, _, value = one.partition("=")
-        own = column(name, columns, "leave_out")
+        own = resolve_column(name, columns, "leave_out")
         if folded(value) not in [folded(word) for word in columns[own].words]:
             raise ValueError(f"leave_out: no row has {own} {value!r}")
         remaining[columns[own].rows_of(value)] = False
@@ -175,15 +182,15 @@ def remaining_rows(columns: Mapping[str, FileColumn], left_out: Sequence[str]) -
 def unnamed_feature(
     names: Iterable[str], columns: Mapping[str, FileColumn], counts: int, default: str, places: Iterable[str] = ()
 ) -> str:
-    """The name that tables give to the categories which are columns of counts.
+    """Name that tables give to the feature whose categories are the columns of counts of a wide table.
 
     Parameters
     ----------
     names : in tables
     columns : by name
     counts : number of columns of counts, which may be its categories
-    default : where tables name none
-    places : names that tables have for places
+    default : name if tables have none
+    places : names of places in tables
 
     Returns
     -------
@@ -193,21 +200,23 @@ def unnamed_feature(
     ------
     ValueError : a name that is neither, or several
     """
-    unknown = [name for name in dict.fromkeys(names) if match(name, columns) is None]
+    unknown = [name for name in dict.fromkeys(names) if find_column(name, columns) is None]
     others = [name for name in unknown if bare(name) not in WHOLE]
-    wide = counts > 1
+    is_wide = counts > 1
     if default in others and counts:
         others.remove(default)
         chosen = default
-    elif wide and len(others) == 1 and not _is_place(others[0], places) and not closest_name(others[0], columns):
+    elif is_wide and len(others) == 1 and not _is_place(others[0], places) and not closest_name(others[0], columns):
         chosen = others.pop()
     else:
         chosen = default
     if others:
-        near = closest_name(others[0], columns) if len(others) == 1 else ""
-        hint = f"; columns of counts are categories of one feature, {default} unless a table names it" if wide else ""
+        suggestion = closest_name(others[0], columns) if len(others) == 1 else ""
+        hint = (
+            f"; columns of counts are categories of one feature, {default} unless a table names it" if is_wide else ""
+        )
         raise ValueError(
-            f"no column{'s' * (len(others) > 1)} {join_words([repr(one) for one in others])}{near}; there are "
+            f"no column{'s' * (len(others) > 1)} {join_words([repr(one) for one in others])}{suggestion}; there are "
             f"{join_words(list(columns))}. The whole file is 'all', as in 'all: age'{hint}"
         )
     return chosen

@@ -1,4 +1,4 @@
-"""Axes of a population: places with those they lie in, every other column on its own."""
+"""Nesting of columns into axes of a population: places with the larger places they lie in, other columns alone."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ import numpy as np
 from adversary.driver.columns.column_names import LEVELS, PLACES, is_named, level_of, option
 from adversary.driver.columns.file_column import KeyColumn, joint_codes, lies_in
 
-# Nats of evidence from which two features of people are taken to nest: fewer rows may agree by chance.
+# Nats of evidence from which two features of people are taken to nest: the chance that so many rows agree without it
+# is e^-12, one in 160,000.
 CHANCE = 12.0
 
-# Places that lie in two others, up to this share, are taken for errors of the file.
+# If at most this share of places lies in two larger ones, these are taken for errors of the file; if more, the columns
+# are taken not to nest.
 STRAY = 0.2
 
 
 def place_names(
     keys: Sequence[str], places: Sequence[str], features: Sequence[str], wide: bool, is_text: Any
 ) -> list[str]:
-    """Columns of places: declared, called so, or the words beside several columns of counts.
+    """Columns of places: those declared or named so, else the columns of words of a wide table.
 
     Parameters
     ----------
@@ -29,23 +31,24 @@ def place_names(
     wide : whether there are several columns of counts
     is_text : whether a column has words, by name
     """
-    known = PLACES | LEVELS[1] if any(level_of(name) in (0, 2) for name in keys) else PLACES  # a group of blocks
-    named = [name for name in keys if name in places or (is_named(name, known) and name not in features)]
+    # beside blocks or tracts, "group" is a group of blocks
+    register = PLACES | LEVELS[1] if any(level_of(name) in (0, 2) for name in keys) else PLACES
+    named = [name for name in keys if name in places or (is_named(name, register) and name not in features)]
     if named or not wide:
         return named
     return [name for name in keys if name not in features and is_text(name)]
 
 
-def nested(columns: Mapping[str, KeyColumn], places: Sequence[str]) -> list[list[str]]:
-    """The columns of each axis, the finest first, places before features.
+def nested_axes(columns: Mapping[str, KeyColumn], places: Sequence[str]) -> list[list[str]]:
+    """Names of the columns of each axis, the finest first; axes of places before those of features.
 
     Parameters
     ----------
     columns : by name
     places : names of those that are places
     """
-    axes, left = [], list(columns)
-    order = sorted(columns, key=lambda name: (name not in places, -columns[name].size, _level(name), left.index(name)))
+    axes, names = [], list(columns)
+    order = sorted(columns, key=lambda name: (name not in places, -columns[name].size, _level(name), names.index(name)))
     while order:
         finest = order.pop(0)
         axis = [finest]
@@ -54,10 +57,11 @@ def nested(columns: Mapping[str, KeyColumn], places: Sequence[str]) -> list[list
                 axis.append(name)
                 order.remove(name)
         axes.append(axis)
-    return sorted(axes, key=lambda axis: (axis[0] not in places, min(left.index(name) for name in axis)))
+    return sorted(axes, key=lambda axis: (axis[0] not in places, min(names.index(name) for name in axis)))
 
 
 def _level(name: str) -> int:
+    """Index of a name in `LEVELS`, or their number for a name that is in none."""
     return level_of(name) if level_of(name) >= 0 else len(LEVELS)
 
 
@@ -74,7 +78,7 @@ def _nests(columns: Mapping[str, KeyColumn], inner: str, outer: str, are_places:
 
 
 def check_strays(columns: Mapping[str, KeyColumn], places: Sequence[str], where: Callable[[int], str]) -> None:
-    """ValueError for a place that lies in two others, where all but a few lie in one.
+    """ValueError for a place that lies in two larger ones, if all but a few lie in one.
 
     Parameters
     ----------
@@ -88,31 +92,32 @@ def check_strays(columns: Mapping[str, KeyColumn], places: Sequence[str], where:
             if not other.size < one.size or 0 <= level_of(inner) < level_of(outer) or lies_in(one, other):
                 continue
             first = np.unique(joint_codes([one, other], len(one.codes)), return_index=True)[1]
-            several = np.bincount(one.codes[first], minlength=one.size) > 1
-            if several.mean() > STRAY:
+            has_several = np.bincount(one.codes[first], minlength=one.size) > 1
+            if has_several.mean() > STRAY:
                 continue
-            row, again = np.sort(first[one.codes[first] == several.argmax()])[:2]
+            first_row, second_row = np.sort(first[one.codes[first] == has_several.argmax()])[:2]
+            places_above = [other.words[other.codes[row]] for row in (first_row, second_row)]
             raise ValueError(
-                f"{where(int(again))}: {inner} {one.words[one.codes[row]]!r} must lie in one {outer}, got "
-                f"{other.words[other.codes[again]]!r} and, in {where(int(row))}, {other.words[other.codes[row]]!r}: "
+                f"{where(int(second_row))}: {inner} {one.words[one.codes[first_row]]!r} must lie in one {outer}, got "
+                f"{places_above[1]!r} and, in {where(int(first_row))}, {places_above[0]!r}: "
                 f"correct it, or say that {outer} is a feature: {option('features', outer)}"
             )
 
 
 def with_parents(columns: Mapping[str, KeyColumn], axis: Sequence[str]) -> dict[str, KeyColumn]:
-    """Columns of an axis where a name that stands in several places above has theirs before it: "A / 1".
+    """Columns of an axis with unique names: one that occurs in several larger places is prefixed by theirs, "A / 1".
 
     Parameters
     ----------
     columns : by name
     axis : names, the finest first
     """
-    made: dict[str, KeyColumn] = {}
+    renamed: dict[str, KeyColumn] = {}
     for i in reversed(range(len(axis))):
         own = columns[axis[i]]
-        above = [made[name] for name in axis[i + 1 :]]
+        above = [renamed[name] for name in axis[i + 1 :]]
         if all(lies_in(own, other) for other in above):
-            made[axis[i]] = own
+            renamed[axis[i]] = own
             continue
         parent = next(other for other in above if not lies_in(own, other))
         code = joint_codes([own, parent], len(own.codes))
@@ -120,5 +125,5 @@ def with_parents(columns: Mapping[str, KeyColumn], axis: Sequence[str]) -> dict[
         pairs = zip(own.codes[first], parent.codes[first], strict=True)
         repeats = np.bincount(own.codes[first], minlength=own.size) > 1
         words = [f"{parent.words[b]} / {own.words[a]}" if repeats[a] else own.words[a] for a, b in pairs]
-        made[axis[i]] = KeyColumn(code, np.array(words, dtype=object), len(words))
-    return {name: made[name] for name in axis}
+        renamed[axis[i]] = KeyColumn(code, np.array(words, dtype=object), len(words))
+    return {name: renamed[name] for name in axis}

@@ -1,4 +1,4 @@
-"""Sweeps over the inputs of an audit: the cases, the models among them, and the tables of what they come to."""
+"""Sweeps over the inputs of an audit: the case at each value, PyMC models among them, and tables of the results."""
 
 import lazy_loader
 

@@ -1,8 +1,8 @@
-"""PyMC models inside a sweep: posteriors under many priors of the same latents, from one set of draws.
+"""PyMC models in a sweep: posteriors under many priors of the same latents, from one set of draws.
 
-Discrete models are enumerated. Draws of the other latents come from all priors of the sweep together, once, and every
-model weighs them by its own prior and by each release; where such weights cannot be trusted the release is fitted anew
-by the model's own draws, and what then fails is "unreliable".
+Discrete models are enumerated. Other latents are drawn once from the mixture of all priors of the sweep, and the draws
+weighted by each model's own prior and each release. If such weights are unreliable, the release is fitted by draws of
+the model's own; if that fails too, the result is "unreliable".
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from adversary.driver.model_case import released_names as names_of_plan
 from adversary.driver.posteriors import (
     UNRELIABLE,
     Prior,
-    Readings,
+    ReleasePosteriors,
     distinct_arrays,
+    model_posteriors,
     posterior_dataset,
-    read_releases,
 )
 
 from .sweep_inputs import SweptCase
@@ -46,21 +46,21 @@ if TYPE_CHECKING:
 
 Place = tuple[int, ...]
 
-# Draws of each prior of a sweep, at least.
+# Draws from each prior of a sweep, at least, however many priors share them: fewer make weights unreliable.
 FEWEST = 1000
 WEIGHED = "draws of all priors of the sweep, weighed by each prior and release"
 
 
 @dataclass(frozen=True)
 class _Drawn:
-    """A model with latents to be drawn.
+    """A model of a sweep whose latents are drawn, not enumerated.
 
     Parameters
     ----------
     model : with its latents on their own scale, unless transforms cut their support (`cut`)
     names : of its released variables
-    likeness : by which it is compared with others, None where a comparison says nothing
-    number : the same for models that differ in the prior of their drawn latents only
+    likeness : fingerprint by which models are compared, None if they cannot be
+    number : of its group: equal for models that differ in the prior of their drawn latents only
     """
 
     model: pm.Model
@@ -72,12 +72,12 @@ class _Drawn:
 
 @dataclass
 class ModelSweep:
-    """The models of a sweep, by their places in it.
+    """The models of a sweep, by the indices of the inputs' values (`Place`).
 
     Parameters
     ----------
     cases : with their models built
-    truths : by side, the truth with the target in and with it out
+    truths : under "in" and "out", the truth with the target in and with it out
     released, target, support, sampling : as for `audit_model`
     draws, seed : simulated releases and seed
     """
@@ -96,7 +96,7 @@ class ModelSweep:
 
     @cached_property
     def _drawn(self) -> dict[Place, _Drawn]:
-        """Models with latents to be drawn, which are not enumerated."""
+        """Models that cannot be enumerated, with their groups."""
         from pymc.model.transform.conditioning import remove_value_transforms
 
         from adversary.models.enumeration import is_enumerable, without_starts
@@ -120,25 +120,25 @@ class ModelSweep:
 
     @cached_property
     def _pools(self) -> dict[Any, PooledDraws]:
-        """Draws of the latents that several models have, by names and shapes, made by every prior of them."""
+        """Draws from the mixture of all priors of the same latents, by the names and shapes of these latents."""
         from adversary.models.importance import PooledDraws
 
         models: dict[Any, dict[Any, Any]] = {}
         for one in self._drawn.values():
             if one.likeness is not None:
                 models.setdefault(one.likeness.drawn, {}).setdefault(one.likeness.prior, one.model)
-        every = {}
-        for (drawn, some), seed in zip(models.items(), self.seed.spawn(len(models)), strict=True):
-            size = max(self.sampling.prior_draws // len(some), FEWEST)
-            every[drawn] = PooledDraws.of(some, [name for name, *_ in drawn], size, seed)
-        return every
+        pools = {}
+        for (drawn, models_by_prior), seed in zip(models.items(), self.seed.spawn(len(models)), strict=True):
+            size = max(self.sampling.prior_draws // len(models_by_prior), FEWEST)
+            pools[drawn] = PooledDraws.of(models_by_prior, [name for name, *_ in drawn], size, seed)
+        return pools
 
     def in_order(self, places: Sequence[Place]) -> list[Place]:
-        """Places of the sweep, those one after another whose models differ in the prior of drawn latents only."""
+        """Places in an order in which models of one group are consecutive, so that their shared work is done once."""
         return sorted(places, key=lambda place: self._drawn[place].number if place in self._drawn else -1)
 
     def prior(self, place: Place) -> WeighedPrior:
-        """Draws of a model that is not enumerated: of all models with the same latents."""
+        """Weighted draws of a model's prior, from the draws shared by all models with the same latents."""
         one = self._drawn[place]
         if self._current is None or self._current[0] != one.number:
             self._current = one.number, self._shared(one, place)
@@ -148,7 +148,7 @@ class ModelSweep:
         return shared.prior(one.likeness.prior)
 
     def _shared(self, one: _Drawn, place: Place) -> SharedModel | None:
-        """All of a model but the prior of what is drawn; None where it must be worked out for each model anew."""
+        """Parts of a model that its whole group shares, all but the prior of drawn latents; None if nothing can be."""
         from adversary.models.importance import SharedModel
 
         if one.likeness is None or (key := self._pools[one.likeness.drawn].everywhere) is None:
@@ -162,13 +162,13 @@ class ModelSweep:
 
     @cached_property
     def _alone(self) -> dict[Place, WeighedPrior]:
-        """Draws of each model that shares nothing but these, one set for all with the same latents."""
+        """Weighted draws of the models that share draws with others of the same latents, and nothing else."""
         from adversary.models.importance import WeighedPrior, shared_draws
 
-        left = self._drawn
-        wanted = max(self.sampling.prior_draws // max(len(left), 1), FEWEST)
+        drawn_models = self._drawn
+        wanted = max(self.sampling.prior_draws // max(len(drawn_models), 1), FEWEST)
         groups: dict[Any, dict[Place, WeighedPrior]] = {}
-        for (place, one), seed in zip(left.items(), self.seed.spawn(len(left)), strict=True):
+        for (place, one), seed in zip(drawn_models.items(), self.seed.spawn(len(drawn_models)), strict=True):
             options: dict[str, Any] = {"target": self.target, "support": self.support, "settled": self._settled(place)}
             prior = WeighedPrior.of(one.model, one.names, **options, rng=seed, draws=wanted)
             drawn = [(n, v.shape[1:]) for n, v in zip(prior.terms.given.continuous, prior.values, strict=True)]
@@ -177,15 +177,20 @@ class ModelSweep:
         return {place: prior for group in pooled for place, prior in group}
 
     def names(self, case: SweptCase) -> list[str]:
-        """Released variables of a model."""
+        """Names of a model's released variables."""
         from adversary.models.enumeration import released_names
 
         if case.plan is None:
             return list(released_names(case.adversary, self.released))
         return names_of_plan(case.plan, case.adversary, self.truths["in"].get("siblings", {}))
 
-    def readings(self, place: Place, side: str) -> Readings:
-        """Posteriors of the releases of one truth; `k_hat` of each, and `anew` where its draws were made anew.
+    def posteriors(self, place: Place, side: str) -> ReleasePosteriors:
+        """Posteriors of the releases of one truth, with `k_hat` of each, and `anew` if it was fitted by own draws.
+
+        Parameters
+        ----------
+        place : indices of the inputs' values
+        side : "in" or "out"
 
         Raises
         ------
@@ -199,10 +204,10 @@ class ModelSweep:
         settled = self._settled(place)
         if place not in self._drawn:
             options: dict[str, Any] = {"target": self.target, "support": self.support, "settled": settled}
-            return read_releases(model, target, release, weight, data, size, **options)
+            return model_posteriors(model, target, release, weight, data, size, **options)
         prior, posterior = self._weighed(place, data, settled)
         simulated = 0 if weight.attrs["direction"] == "exact" else size
-        return Readings(release, weight, posterior, prior, target, simulated, WEIGHED, advice=_ADVICE)
+        return ReleasePosteriors(release, weight, posterior, prior, target, simulated, WEIGHED, advice=_ADVICE)
 
     def groups(self) -> dict[str, xr.Dataset]:
         """Groups of ArviZ of the first model, given the most probable release of its first possible truth."""
@@ -212,32 +217,32 @@ class ModelSweep:
         return {name: one.isel(first, drop=True, missing_dims="ignore") for name, one in fits.groups.items()}
 
     def _weighed(self, place: Place, data: Mapping[str, Any], settled: Sequence[str]) -> tuple[Prior, xr.Dataset]:
-        """By the shared draws, and anew where these do not do."""
+        """(prior, posteriors of the releases) by the shared draws, or by the model's own where these are unreliable."""
         from adversary.models.enumeration import edge_of_draws
 
         prior = self.prior(place)
         first = {name: data[name][:1] for name in settled}
-        held, there = prior.held(), prior.held(first)
+        prior_sample, settled_sample = prior.held(), prior.held(first)
         size = len(next(iter(data.values())))
         columns: dict[str, Any] = {
             name: np.full(size, np.nan) for name in ("posterior", "complement", "mcse", "log_odds_mcse", "ess", "k_hat")
         }
         anew = np.ones(size, dtype=bool)
-        if prior.sees_both and prior.held_sample().reliable and there.reliable:
+        if prior.sees_both and prior.held_sample().reliable and settled_sample.reliable:
             for i, sample in enumerate(prior.weigh(data, refine=False)):
                 answer, anew[i] = sample.answer, not sample.reliable
                 one = (answer.present, answer.out, answer.mcse, answer.spread, answer.ess, answer.k_hat)
                 for column, value in zip(columns.values(), one, strict=True):
                     column[i] = value
         status = np.full(size, "ok", dtype=f"<U{len(UNRELIABLE)}")
-        chances = (held.present, held.mcse), (there.present, there.mcse)
+        prior_and_settled = (prior_sample.present, prior_sample.mcse), (settled_sample.present, settled_sample.mcse)
         if anew.any():
             fits = self._fits(place, {name: array[anew] for name, array in data.items()})
             for name, column in columns.items():
                 column[anew] = fits.estimate[name].values
             status[anew] = fits.estimate["status"].values
-            chances = (fits.before, fits.settled) if anew.all() else chances
-        before = Prior.from_chances(*chances)
+            prior_and_settled = (fits.before, fits.settled) if anew.all() else prior_and_settled
+        before = Prior.from_probabilities(*prior_and_settled)
         posterior = posterior_dataset(
             float(expit(before.log_odds)), columns.pop("posterior"), columns.pop("complement")
         )
@@ -248,7 +253,7 @@ class ModelSweep:
         return before, posterior.assign(variables)
 
     def _fits(self, place: Place, data: Mapping[str, Any]) -> Fits:
-        """By the model's own draws."""
+        """Fits of some releases by draws of the model's own."""
         from adversary.models.fitting import fit_many
 
         options: dict[str, Any] = {"support": self.support, "settled": self._settled(place), "progress": False}
@@ -256,7 +261,7 @@ class ModelSweep:
         return fit_many(self.cases[place].adversary, data, self.target, sampling=self.sampling, rng=seed, **options)
 
     def _releases(self, place: Place, side: str) -> tuple[xr.Dataset, xr.DataArray, dict[str, Any], int]:
-        """Releases of one truth, their weights, what the model reads of them, and how many are simulated at most."""
+        """(releases of one truth, weights, arrays by released variable, number of simulated releases at most)."""
         case, fitted = self.cases[place], place in self._drawn
         if case.plan is None:
             size = (FITS if fitted else DRAWS) if self.draws is None else self.draws
@@ -265,18 +270,19 @@ class ModelSweep:
         return whole.releases(self.names(case), fitted, self.draws, int(self.seed.generate_state(2)[1]))
 
     def _own(self, side: str, size: int) -> tuple[xr.Dataset, xr.DataArray, dict[str, Any]]:
-        """Without a plan: releases of the first model, which every other one reads too."""
+        """Releases of one truth without a plan: simulated by the first model, and the same for all others."""
         if (side, size) not in self._published:
             from adversary.models.importance import releases_under
 
             first = next(iter(self.cases.values()))
             generator = np.random.default_rng(self.seed.generate_state(4))
             data = releases_under(first.adversary, self.truths[side], self.names(first), size, generator)
-            once, weight = distinct_arrays(data)
-            self._published[side, size] = xr.Dataset(), weight, once
+            distinct_data, weight = distinct_arrays(data)
+            self._published[side, size] = xr.Dataset(), weight, distinct_data
         return self._published[side, size]
 
     def _settled(self, place: Place) -> list[str]:
+        """Names of the released variables of exact levels, which condition the prior; none without a plan."""
         case = self.cases[place]
         return [] if case.plan is None else settled_names(case.plan, self.names(case))
 
@@ -284,14 +290,14 @@ class ModelSweep:
 _ADVICE = "more draws of the prior, or priors that explain the release, may help"
 
 
-def truths_of_models(plan: Any, truth: Mapping[str, Any], target: str) -> dict[str, dict[str, Any]]:
-    """The truth with the target in and with it out: of a plan, with one person less or more at every level.
+def both_model_truths(plan: Any, truth: Mapping[str, Any], target: str) -> dict[str, dict[str, Any]]:
+    """Truths with the target in and with it out; counts of a plan differ by one person at every level.
 
     Parameters
     ----------
-    plan : whose levels move by one person, or None
+    plan : whose levels' counts change with the target, or None
     truth : one of the two, or both as {"in": ..., "out": ...}
-    target : its name
+    target : name of the target in the model
     """
     if set(truth) == {"in", "out"} and all(isinstance(one, Mapping) for one in truth.values()):
         return {side: {**truth[side], target: int(side == "in")} for side in truth}
@@ -302,25 +308,31 @@ def truths_of_models(plan: Any, truth: Mapping[str, Any], target: str) -> dict[s
     return {"in": dict(truth), "out": other} if side else {"in": other, "out": dict(truth)}
 
 
-def at_prior_of(readings: Readings, prior: float) -> Readings:
-    """These releases for an adversary who holds the target in with another probability, and all else the same.
+def with_prior(posteriors: ReleasePosteriors, prior: float) -> ReleasePosteriors:
+    """Posteriors of the same releases for another prior probability of the target, all other beliefs unchanged.
 
     Parameters
     ----------
-    readings : of the adversary as it is
+    posteriors : under the adversary's own prior
     prior : the other probability
     """
-    before = readings.prior
-    if not np.isfinite(before.log_odds):
+    old_prior = posteriors.prior
+    if not np.isfinite(old_prior.log_odds):
         raise ValueError("a model that is certain of the target has no other priors")
     start = float(logit(prior))
-    base = float(expit(start + before.invariant))
-    reading, factor = readings.posterior, readings.posterior["log_odds"].values - before.log_odds
+    base = float(expit(start + old_prior.invariant))
+    old_posterior, factor = posteriors.posterior, posteriors.posterior["log_odds"].values - old_prior.log_odds
     odds = start + factor
     posterior = posterior_dataset(prior, expit(odds), expit(-odds))
-    rest = reading.drop_vars(["posterior", "log_odds", "ratio"])
-    if "mcse" in rest:
-        own, there = (expit(x) * expit(-x) for x in (reading["log_odds"].values, odds))
+    other_variables = old_posterior.drop_vars(["posterior", "log_odds", "ratio"])
+    # d posterior / d log odds = p (1 - p): the error of the log odds is the same under both priors
+    if "mcse" in other_variables:
+        old_variance, new_variance = (expit(x) * expit(-x) for x in (old_posterior["log_odds"].values, odds))
         with np.errstate(invalid="ignore", divide="ignore"):
-            rest["mcse"] = ("release", np.where(there > 0, rest["mcse"].values * there / own, 0.0))
-    return replace(readings, posterior=posterior.assign(rest), prior=Prior(start, before.invariant, base))
+            other_variables["mcse"] = (
+                "release",
+                np.where(new_variance > 0, other_variables["mcse"].values * new_variance / old_variance, 0.0),
+            )
+    return replace(
+        posteriors, posterior=posterior.assign(other_variables), prior=Prior(start, old_prior.invariant, base)
+    )

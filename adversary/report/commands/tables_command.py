@@ -14,7 +14,7 @@ import xarray as xr
 
 from adversary._core import DEFAULT_FAILURE
 from adversary.adversaries.tables import Population, PublishedTable, TableAdversary
-from adversary.driver.columns import counts_beside, largest_household, population, resolve_tables
+from adversary.driver.columns import counts_of_other_file, largest_household, population, resolve_tables
 from adversary.privacy.mechanisms import DiscreteGaussian, Geometric, Mechanism, listable
 from adversary.report.answers import tables_answer
 from adversary.report.commands.options import SEED, answering, number
@@ -177,7 +177,7 @@ def solve_file(read: TablesFile, given: dict[str, Any], who: TableAdversary, **h
         who = replace(who, knows="nobody", at_least=known)
     if read.last_year is not None:
         before = _read_beside(_there(read.path, "adversary.last_year", read.last_year), list(read.tables), None, {})
-        who = replace(who, belief=counts_beside(persons, before, str(read.last_year)) + EXPECTED)
+        who = replace(who, belief=counts_of_other_file(persons, before, str(read.last_year)) + EXPECTED)
     title = read.title or read.path.stem
     return tables_answer.solve(title, persons, tables, who, guarantee=guarantee, unit=read.unit, **how)
 

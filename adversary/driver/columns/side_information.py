@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def counts_beside(people: Population, other: Population, name: str = "the other file") -> Integers:
-    """Counts of another file in the finest cells of this one, by the names of their categories.
+def counts_of_other_file(people: Population, other: Population, name: str = "the other file") -> Integers:
+    """Counts of another file in the finest cells of this one, matched by the names of their categories.
 
     Parameters
     ----------
@@ -35,20 +35,20 @@ def counts_beside(people: Population, other: Population, name: str = "the other 
     ValueError : the other file lacks a column, or none of its categories is one of this file's
 
     >>> sex = [Axis(("sex",), np.array([[one] for one in names])) for names in ("mf", "fd")]
-    >>> counts_beside(Population(sex[:1], np.array([3, 4])), Population(sex[1:], np.array([5, 6]))).tolist()
+    >>> counts_of_other_file(Population(sex[:1], np.array([3, 4])), Population(sex[1:], np.array([5, 6]))).tolist()
     [0, 5]
     """
-    places, categories = [], []
+    other_axes, categories = [], []
     theirs_by = [{*map(bare, one.columns)} for one in other.axes]
     for axis in people.axes:
-        at = next((i for i, columns in enumerate(theirs_by) if {*map(bare, axis.columns)} <= columns), None)
-        if at is None:
+        index = next((i for i, columns in enumerate(theirs_by) if {*map(bare, axis.columns)} <= columns), None)
+        if index is None:
             needed, there = (", ".join(one.columns) for one in (axis, other))
             raise ValueError(f"{name}: must have the columns {needed}, as this file; there are {there}")
-        places.append(at)
-        categories.append(_categories(axis, other.axes[at], name))
-    rest = tuple(i for i in range(len(other.axes)) if i not in places)
-    counts = np.transpose(other.counts.sum(axis=rest), np.argsort(np.argsort(places)))
+        other_axes.append(index)
+        categories.append(_categories(axis, other.axes[index], name))
+    rest = tuple(i for i in range(len(other.axes)) if i not in other_axes)
+    counts = np.transpose(other.counts.sum(axis=rest), np.argsort(np.argsort(other_axes)))
     for a, (own, theirs) in enumerate(categories):
         moved = np.moveaxis(counts, a, 0)
         total = np.zeros((len(people.axes[a].labels), *moved.shape[1:]), dtype=np.int64)
@@ -58,7 +58,7 @@ def counts_beside(people: Population, other: Population, name: str = "the other 
 
 
 def _categories(axis: Axis, other: Axis, name: str) -> tuple[Integers, Integers]:
-    """Places of the categories that both axes have, on this one and on the other."""
+    """Indices of the categories that both axes have, (on this one, on the other); `name` is of the other file."""
     columns = [[*map(bare, other.columns)].index(bare(one)) for one in axis.columns]
     own = {tuple(map(folded, row)): i for i, row in enumerate(axis.labels)}
     keys = [tuple(folded(row[c]) for c in columns) for row in other.labels]
@@ -75,7 +75,7 @@ def _categories(axis: Axis, other: Axis, name: str) -> tuple[Integers, Integers]
 def largest_household(
     frame: pd.DataFrame, tables: Sequence[PublishedTable], people: Population, column: str, **options: Any
 ) -> Integers:
-    """Others whom somebody of the largest household of each finest cell knows to be there: its members but one.
+    """Size minus one of the largest household in each finest cell: the others whom a member knows to be there.
 
     Parameters
     ----------
@@ -99,26 +99,26 @@ def largest_household(
     >>> largest_household(frame, tables, population(frame, tables, people=True), "home").tolist()
     [2, 0]
     """
-    # of no consequence: the columns alone are read
+    # any noise will do: `population` uses the tables' columns only
     noise = DiscreteGaussian(1.0)
     published = [*tables, PublishedTable((column,), noise, f"household {column}")]
     homes = population(frame, published, **options | {"people": True})
-    at = next(i for i, axis in enumerate(homes.axes) if any(bare(one) == bare(column) for one in axis.columns))
-    axis = homes.axes[at]
-    rest = [one for one in axis.columns if bare(one) != bare(column)]
-    counts = np.moveaxis(homes.counts, at, 0)
-    if not rest:
+    home_axis = next(i for i, axis in enumerate(homes.axes) if any(bare(one) == bare(column) for one in axis.columns))
+    axis = homes.axes[home_axis]
+    other_columns = [one for one in axis.columns if bare(one) != bare(column)]
+    counts = np.moveaxis(homes.counts, home_axis, 0)
+    if not other_columns:
         largest = counts.max(axis=0)
-        axes = tuple(one for i, one in enumerate(homes.axes) if i != at)
+        axes = tuple(one for i, one in enumerate(homes.axes) if i != home_axis)
     else:
-        groups = np.array(axis.groups(rest))
+        groups = np.array(axis.groups(other_columns))
         largest = np.zeros((groups.max() + 1, *counts.shape[1:]), dtype=np.int64)
         np.maximum.at(largest, groups, counts)
         _, first = np.unique(groups, return_index=True)
-        columns_left = [axis.columns.index(one) for one in rest]
+        columns_left = [axis.columns.index(one) for one in other_columns]
         axes = (
-            Axis(tuple(rest), axis.labels[first][:, columns_left]),
-            *(one for i, one in enumerate(homes.axes) if i != at),
+            Axis(tuple(other_columns), axis.labels[first][:, columns_left]),
+            *(one for i, one in enumerate(homes.axes) if i != home_axis),
         )
     members = Population(axes, largest)
-    return np.maximum(counts_beside(people, members, f"households by {column}") - 1, 0)
+    return np.maximum(counts_of_other_file(people, members, f"households by {column}") - 1, 0)
