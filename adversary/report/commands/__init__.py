@@ -1,4 +1,4 @@
-"""The command line, `adversary`: one module per command, with its options, and what all of them share."""
+"""The command line `adversary`: a module for each command or two, and the options that all share."""
 
 import lazy_loader
 

@@ -25,10 +25,10 @@ from adversary.report.kit import DATA, PAGE, Answer, check_directory
 if TYPE_CHECKING:
     from adversary.report.kit import Document
 
-# What an audit has beside its usual groups where a page is written, or where it is named.
+# Further groups, which an audit has if a page is written or if they are requested by name.
 FURTHER = tuple(name for name in EVERYTHING if name not in ALSO)
 
-# Exit code of `--check` where the plan is not what the scenario asks of it.
+# Exit code of `--check` if a guarantee or the risk profile is not satisfied.
 CHECK_FAILED = 3
 RESUME = "the same command goes on from the finished blocks"
 
@@ -88,7 +88,8 @@ def audit_command(
 
 
 def _page(scenario: Scenario, tree: xr.DataTree) -> Document:
-    """The audit for people, with which come tables, figures and texts: JSON loads none of them."""
+    """Document of an audit."""
+    # imported late: tables, figures and texts come with it, which JSON does not need
     from adversary.report.answers import audit_page
 
     return audit_page.document(scenario, tree)
@@ -102,7 +103,11 @@ def _audit_and_report(
     how: list[Any],
     force: bool,
 ) -> xr.DataTree:
-    """Audit and write the report. Finished blocks wait in DIR/.blocks, named after the work, until that is written."""
+    """Audit and write the report, and return the audit.
+
+    Finished blocks of simulations are stored in DIR/.blocks, under a hash of the scenario and options (`how`), until
+    the report is written; so an interrupted run can continue.
+    """
     if not force:
         check_replaced(out, audit_answer.fingerprint(scenario))
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
@@ -125,7 +130,7 @@ def _audit_and_report(
 
 
 def check_replaced(folder: Path, scenario: str) -> None:
-    """FileExistsError for a report of another scenario than that of this fingerprint, or one that cannot be read."""
+    """FileExistsError if a folder has a report of another scenario than that of a fingerprint, or a damaged one."""
     if any((folder / name).exists() for name in (PAGE, DATA)):
         try:
             with xr.open_datatree(folder / DATA, engine="h5netcdf") as tree:

@@ -1,7 +1,7 @@
-"""The command line: commands that print tables or one JSON object, or write a directory of a page, figures and data.
+"""Register and entry point of the command line; commands print tables or JSON, or write a page, figures and data.
 
-The module of a command is imported when the command is run, so that `--help` answers at once. Exit codes: 0; 2 where
-the input is refused, in one line on standard error and with nothing written; 130 when interrupted.
+The module of a command is imported when the command is run, so that `--help` answers at once. Exit codes: 0; 2 if the
+input is refused, in one line on standard error and with nothing written; 130 if interrupted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AUDIT, CHOOSE, INFER, SETUP = "Audit a release", "Choose a guarantee", "Analyse 
 
 
 class CommandEntry(NamedTuple):
-    """The group of a command, an example, and its help if it is a group itself."""
+    """Group in which help lists a command, an example, and its help if it is a group of commands itself."""
 
     group: str
     example: str
@@ -65,7 +65,7 @@ COMMANDS = {
 }  # fmt: skip
 _HERE = "adversary.report.commands"
 
-# The module of every command; the register in which annexes enter theirs.
+# Module of every command; annexes register theirs here.
 MODULES = {
     "audit": f"{_HERE}.audit_command",
     **dict.fromkeys(("compare", "sensitivity"), f"{_HERE}.comparison_commands"),
@@ -79,26 +79,27 @@ MODULES = {
     **{name: f"adversary.census.report.{name}_command" for name in ("census", "spine", "nmf")},
 }  # fmt: skip
 
-# Commands that read no file of a table whose columns have types, such as Parquet.
+# Commands that read no typed data files such as Parquet, and so need no pyarrow.
 WITHOUT_FRAMES = ("audit", "compare", "sensitivity", "explain", "epsilon", "bounds", "ledger", "invariants", "census")
 
 
 @cache
 def _docstrings(module: str) -> dict[str, str]:
-    """First lines of the docstrings of a module's functions, read without importing what it needs."""
+    """First lines of the docstrings of a module's functions, parsed without importing the module."""
     path = Path(__file__).parents[3].joinpath(*module.split(".")).with_suffix(".py")
     functions = [one for one in ast.parse(path.read_text("utf-8")).body if isinstance(one, ast.FunctionDef)]
     return {one.name: (ast.get_docstring(one) or "").partition("\n")[0] for one in functions}
 
 
 def help_of(name: str) -> str:
-    """The line of help of a command."""
+    """Line of help of a command."""
     return COMMANDS[name].help or _docstrings(MODULES[name])[f"{name}_command"]
 
 
 def _usage(error: Any) -> str:
-    """A mistake in a command's line, with the option that was probably meant, or an example."""
-    from adversary._core import closest_name  # late: it loads numbers
+    """Message on a mistake in a command line, with the option that was probably meant, or an example."""
+    # imported late, as it loads numpy
+    from adversary._core import closest_name
 
     context = getattr(error, "ctx", None)
     if context is None:
@@ -115,7 +116,7 @@ def _usage(error: Any) -> str:
 
 
 class Commands(TyperGroup):
-    """The commands, each imported when it is run, their lines of help read when they are listed."""
+    """Group of all commands: each is imported when it is run, and its help read when it is listed."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         for name, command in self.commands.items():
@@ -123,13 +124,14 @@ class Commands(TyperGroup):
         return super().list_commands(ctx)
 
     def main(self, *args: Any, **given: Any) -> Any:
-        """Run a command; a mistake in its line is answered in one line, as any other."""
+        """Run a command; a mistake in its line is reported in one line, as any other error."""
         if not given.get("standalone_mode", True):
             return super().main(*args, **given)
         try:
             code = super().main(*args, **given | {"standalone_mode": False})
         except typer.TyperException as error:
-            if type(error).__name__ != "NoArgsIsHelpError":  # whose help has been shown
+            # a group without arguments has printed its help already
+            if type(error).__name__ != "NoArgsIsHelpError":
                 from adversary.report.kit import tell
 
                 tell(f"error: {_usage(error)}")
@@ -142,7 +144,7 @@ class Commands(TyperGroup):
 
 
 def load(name: str) -> Any:
-    """A command with all its options, its line of help and its example."""
+    """Typer command of a name, with all its options, its help and its example."""
     entry = COMMANDS[name]
     made = getattr(import_module(MODULES[name]), f"{name}_command")
     if isinstance(made, typer.Typer):
@@ -169,11 +171,11 @@ for _name, _entry in COMMANDS.items():
 
 
 def _defer_libraries(name: str) -> None:
-    """Leave out libraries that others import in passing, and import xarray when it is first used, or never.
+    """Prevent or defer imports of libraries that the command `name` may not need, so that it starts faster.
 
-    xarray imports Dask, if it can, to ask of each array whether it is one of Dask's (`import_distributed` undoes this);
+    xarray imports Dask, if it is installed, to test whether arrays are Dask's (`import_distributed` undoes this);
     pandas imports pyarrow for columns of words, which files alone have; scipy imports numpy.f2py and numpy.testing with
-    all of numpy.
+    all of numpy. xarray itself is imported when it is first used.
     """
     sys.modules.setdefault("dask", None)  # type: ignore[arg-type]
     if name in WITHOUT_FRAMES:
@@ -185,18 +187,19 @@ def _defer_libraries(name: str) -> None:
             module.__class__ = _Deferred
             del module.__path__
             parent, _, child = library.rpartition(".")
-            if parent:  # as an import would do
+            # the parent has its submodule as an attribute, as after an import
+            if parent:
                 setattr(sys.modules[parent], child, module)
 
 
 class _AsGiven:
-    """Conversion of an option's words by one function, in the place of typer's, which imports pydantic (0.1 s)."""
+    """Conversion of an option's text by one function, in place of typer's, which imports pydantic (0.1 s)."""
 
     def __init__(self, make: Callable[[Any], Any]) -> None:
         self.make = make
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value of an option, or the list of its values."""
+        """Value of an option, or the list of its values."""
         del ctx
         if param.multiple or param.nargs == -1:
             return [self.make(one) for one in value or ()]
@@ -204,7 +207,7 @@ class _AsGiven:
 
 
 def _convert_without_pydantic() -> None:
-    """Words, paths and flags are converted here, where typer would use pydantic (0.29 does)."""
+    """Replace typer's conversion of texts, paths and flags, for which it imports pydantic (as of version 0.29)."""
     plain = {str: str, list[str]: str, Path: Path, bool: bool}
     if (usual := getattr(typer.core, "build_runtime_param", None)) is not None:
 
@@ -216,7 +219,7 @@ def _convert_without_pydantic() -> None:
 
 
 class _Deferred(ModuleType):
-    """A module that is executed at its first attribute; importlib's `LazyLoader` does so at its second import."""
+    """Module that is executed when an attribute is first used; importlib's `LazyLoader` does so at a second import."""
 
     def __getattr__(self, name: str) -> Any:
         spec = self.__spec__
@@ -228,10 +231,9 @@ class _Deferred(ModuleType):
 
 
 def main() -> None:
-    """Entry point of the `adversary` command; a warning is one line on standard error.
+    """Entry point of the `adversary` command; warnings and missing packages are one line on standard error.
 
-    Where the terminal's encoding lacks a character, it is shown by its number. What needs a package that is missing
-    ends in one line too.
+    Characters that the terminal's encoding lacks are shown by their numbers.
     """
     from adversary.report.kit import tell
 
@@ -252,6 +254,7 @@ def main() -> None:
 
 
 def _version(wanted: bool) -> None:
+    """Print the version and stop, if `--version` is given."""
     if wanted:
         from adversary._core import __version__
 

@@ -64,7 +64,7 @@ def explain_command(
 
 
 def _of_guarantee(numbers: dict[str, float], request: ExplainRequest) -> Answer:
-    """A guarantee by its numbers."""
+    """Answer about a guarantee given by options."""
     names = [name for name in numbers if name != "delta"]
     if "delta" in numbers and names != ["epsilon"]:
         others = " and ".join(f"--{name}" for name in names if name != "epsilon") or "nothing"
@@ -77,7 +77,7 @@ def _of_guarantee(numbers: dict[str, float], request: ExplainRequest) -> Answer:
 
 
 def _of_guarantee_file(file: Path, request: ExplainRequest) -> Answer:
-    """A guarantee alone, as a file states it, of one period and of all."""
+    """Answer about the guarantee of a file without a plan, for one period and for all."""
     read = load_guarantee(file)
     subject = explain_answer.of_guarantee(read.guarantee, read.guarantee.definition)
     chance = read.failure if request.failure is None else request.failure
@@ -92,7 +92,7 @@ def _of_guarantee_file(file: Path, request: ExplainRequest) -> Answer:
 
 
 def _of_scenario(scenario: Scenario, request: ExplainRequest) -> Answer:
-    """The answer about a scenario, which is audited first if the topic asked for is the audit or none in particular."""
+    """Answer about a scenario, which is audited first if the topic is the audit or not given."""
     chance, tree = scenario.failure if request.failure is None else request.failure, None
     if request.topic in (None, "audit"):
         what = (scenario.plan, scenario.adversary, scenario.truth)
@@ -115,7 +115,7 @@ def _of_scenario(scenario: Scenario, request: ExplainRequest) -> Answer:
 
 
 def _of_profiles(file: Path, request: ExplainRequest) -> Answer:
-    """A profile file, with what its releases may each be given, and what may fail, as the file or the options say."""
+    """Answer about a profile file, with its number of releases and failure probability, or those of the options."""
     read = load_profile_file(file)
     if request.failure is not None:
         read = replace(read, failure=float(check_probability("failure", request.failure)))
@@ -127,7 +127,7 @@ def _of_profiles(file: Path, request: ExplainRequest) -> Answer:
 
 
 def _kind(file: Path) -> str:
-    """The kind of a file by its tables; a scenario too where it is no TOML, which reading it as one will tell."""
+    """Kind of a file by its tables; "scenario" for a file that is not TOML, so that reading it gives the error."""
     try:
         document = read_toml(file)
     except ValueError:

@@ -14,8 +14,8 @@ from adversary.report.commands import options
 from adversary.report.files import load_guarantee, load_profile_file
 from adversary.report.kit import Answer
 
+# Default priors and levels of tests.
 PRIORS, LEVELS = [*bounds_answer.PRIORS], [*bounds_answer.LEVELS]
-"""Where nothing is asked for."""
 
 
 FileFailure = Annotated[

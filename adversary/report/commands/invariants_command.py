@@ -1,4 +1,4 @@
-"""`adversary invariants`: what statistics published exactly cost, of a scenario or of a table."""
+"""`adversary invariants`: the privacy cost of exact statistics, for a scenario or for a table."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ def invariants_command(
 
 
 def _is_table(path: Path) -> bool:
+    """True for a table file, False for a scenario; ValueError for both in one file."""
     document = read_toml(path)
     if "table" in document and "plan" in document:
         raise ValueError(f"{path}: give either [plan] or [table], got both")
@@ -56,7 +57,7 @@ def _is_table(path: Path) -> bool:
 
 
 def _plan(path: Path, changes: list[str] | None, failure: float | None) -> Answer:
-    """A scenario, audited by the exact engine."""
+    """Answer about a scenario, which is audited by the exact engine; `changes` are those of `--truth`."""
     scenario = read_scenario(path, changes)
     totals = exact_adversaries.require_totals(scenario)
     chance = scenario.failure if failure is None else failure
@@ -81,7 +82,7 @@ def _plan(path: Path, changes: list[str] | None, failure: float | None) -> Answe
 
 
 def _table(path: Path, changes: list[str] | None, failure: float | None) -> Answer:
-    """A table file."""
+    """Answer about a table file."""
     if changes:
         raise ValueError(f"--truth replaces counts of a scenario; {path} is a table file, got {changes[0]!r}")
     file = load_table_file(path, failure)
@@ -95,7 +96,7 @@ def _table(path: Path, changes: list[str] | None, failure: float | None) -> Answ
 def _summarised(
     file: Any, tree: xr.DataTree, beside: Beside, groups: Mapping[str, xr.Dataset], warnings: Sequence[str] = ()
 ) -> xr.DataTree:
-    """The numbers with their title and verdict."""
+    """Store title, source and summary in the tree, and return it."""
     tree.attrs.update(title=file.name, source=file.source)
     return Summary(file.name, list(groups), beside.verdict, warnings=warnings).on(tree)
 
@@ -108,7 +109,7 @@ def _plan_document(
     computed: Sequence[tuple[str, str]],
     tree: xr.DataTree,
 ) -> Document:
-    """Report on a plan: the guarantees, then the results of adversaries under each truth."""
+    """Document on a plan: the guarantees, then the results of adversaries under each truth."""
     files = safe_names(name for (name, *_), _ in cases)
     parts = [
         attempt(exact_adversaries.LEARNED, exact_adversaries.learned, one, part, numbers, files[name])
@@ -119,7 +120,7 @@ def _plan_document(
 
 @guarded_document
 def _table_document(file: TableFile, beside: Beside, tree: xr.DataTree) -> Document:
-    """Report on a table: the guarantees, then the disclosure by the table and the cost of noise."""
+    """Document on a table: the guarantees, then the disclosure by the table and the cost of noise."""
     groups = {name: node.to_dataset() for name, node in tree.children.items()}
     return _document(file, beside, table_answer.sections(file, groups), (), tree)
 
@@ -127,7 +128,7 @@ def _table_document(file: TableFile, beside: Beside, tree: xr.DataTree) -> Docum
 def _document(
     file: Any, beside: Beside, parts: Sequence[Section], computed: Sequence[tuple[str, str]], tree: xr.DataTree
 ) -> Document:
-    """The guarantees first, then the other parts; the first finding of these is the sentence of the card."""
+    """Document of the guarantees and other parts; the first finding of these is the sentence of the card."""
     drawn = [] if beside.totals.disclosed else _trade_off(beside.pairs)
     groups = {name: tree[name].to_dataset() for name in exact_guarantees.LISTED if name in tree.children}
     first = attempt("What exact totals do to the guarantee", beside.section, groups, drawn)
@@ -145,7 +146,7 @@ def _document(
 
 
 def _trade_off(pairs: Mapping[str, tuple[Guarantee, Guarantee]]) -> list[Figure]:
-    """The first guarantee before and after."""
+    """Figure of the trade-off of the first guarantee, for one record and given the totals."""
 
     def draw(name: str, before: Guarantee, after: Guarantee) -> Any:
         from adversary.report.plot import trade_off

@@ -1,4 +1,4 @@
-"""`adversary ledger`: releases about the same people under one limit, what is left, and one more release."""
+"""`adversary ledger`: releases about the same people under one limit, and the budget that is left."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from adversary.report.files.keys import Key, Keys
 from adversary.report.files.toml_text import read_toml
 from adversary.report.kit import Answer, Card, Column, Document, Section, Summary, attempt, guarded_document, tabulate
 
-# A guarantee by the names of its parameters.
+# Definitions of `--limit` and `--add`, by the names of their parameters.
 NAMES: dict[tuple[str, ...], type[Guarantee]] = {
     ("rho",): definitions.ZeroConcentratedDP,
     ("epsilon",): definitions.PureDP,
@@ -58,7 +58,7 @@ FILE = {
                    example=[{"name": '"tables of 2025"', "zCDP": "0.4"}]),
 }  # fmt: skip
 
-# At which a composed loss is said in epsilon.
+# Delta at which a composed loss is stated as an epsilon.
 DELTA = 1e-6
 
 
@@ -110,7 +110,7 @@ def ledger_command(
 
 
 def _load(file: Path) -> Ledger:
-    """The ledger of a file; a file of another kind is refused by the command that reads it."""
+    """Ledger of a file; ValueError for a file of another kind, with the command that reads it."""
     if not file.exists():
         raise ValueError(f'{file}: no such file; --limit begins it: adversary ledger {file} --limit "rho 1"')
     document = read_toml(file)
@@ -119,7 +119,7 @@ def _load(file: Path) -> Ledger:
 
 
 def _guarantee(option: str, text: str) -> Guarantee:
-    """ "rho 0.1" or "epsilon 1, delta 1e-6" as a guarantee."""
+    """Guarantee of a text such as "rho 0.1" or "epsilon 1, delta 1e-6"; `option` is named in errors."""
     parts = [one.split() for one in re.split(r"[,;]", text.replace("=", " "))]
     names = tuple(part[0] for part in parts if part)
     if names not in NAMES or any(len(part) != 2 for part in parts):
@@ -132,7 +132,7 @@ def _guarantee(option: str, text: str) -> Guarantee:
 
 
 def _solve(ledger: Ledger, file: Path) -> xr.DataTree:
-    """Groups `releases` (release), and `left` (definition)."""
+    """Tree of a ledger: groups `releases` (release) and `left` (definition), and the summary."""
     entries, left = ledger.entries, ledger.left
     rows = {
         "name": [one.name for one in entries],
@@ -172,7 +172,7 @@ def _spent_in_short(ledger: Ledger, tree: xr.DataTree) -> str:
 
 @guarded_document
 def _document(ledger: Ledger, tree: xr.DataTree) -> Document:
-    """Report on a ledger: the budget spent, the budget left, and every release."""
+    """Document of a ledger: the budget spent, the budget left, and every release."""
     sentence = "One more release may have as much, of one definition at a time."
     columns: dict[str, Any] = {
         "release": None, "name": Column("release"), "date": Column("date"), "guarantee": Column("guarantee of each"),

@@ -1,4 +1,4 @@
-"""What the commands take: their common options, the numbers and directories given to them, and errors in one line."""
+"""Options of commands: the common ones, conversion of numbers, output directories, and errors in one line."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from adversary.privacy import Guarantee, definitions
 from adversary.report.files import Scenario, load_scenario, written_otherwise
 from adversary.report.kit import FORMS, Answer, check_form, deliver, tell
 
-# Where none is given: a run that is repeated, or resumed, gives the same numbers.
+# Default seed, so that a run that is repeated, or resumed, gives the same numbers.
 SEED = 2020
 
-# Functions that compile code ahead of its use, entered by the modules of commands; `adversary doctor` calls them.
+# Functions that compile code ahead of its use, registered by modules of commands; `adversary doctor` calls them.
 COMPILED: list[Callable[[], object]] = []
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
@@ -73,15 +73,15 @@ Scheduler = Annotated[
 # Options whose numbers are probabilities.
 PROBABILITIES = ("--prior", "--level", "--failure", "--baseline", "--mistaken")
 
-# Characters of an error, at most: a value it quotes may be as long as its file.
+# Longest error, in characters: a value that it quotes may be as long as its file.
 LONGEST = 1000
 
 
 @contextmanager
 def one_line_errors(file: Path | None = None, *, interrupted: str = "") -> Iterator[None]:
-    """Errors in the input in one line, without a traceback; those of a file's contents begin with its name.
+    """Context in which errors of the input end the command with code 2 and one line, which names the file.
 
-    So for Ctrl-C, and for workers that died, with what to do then.
+    `interrupted` says how to continue after Ctrl-C, which ends with code 130, or after the end of a worker.
     """
     try:
         yield
@@ -104,7 +104,7 @@ def one_line_errors(file: Path | None = None, *, interrupted: str = "") -> Itera
 
 
 def _of_system(error: OSError) -> str:
-    """A file or folder that cannot be read or written, and the name that was probably meant."""
+    """Message on a file or folder that cannot be read or written, with the name that was probably meant."""
     path = Path(str(error.filename))
     if isinstance(error, IsADirectoryError):
         return f"{path}: must be a file, got a folder: give a file in it"
@@ -120,14 +120,14 @@ def _of_system(error: OSError) -> str:
 
 
 def _names_file(text: str) -> bool:
-    """Whether an error begins with a file of its own, such as one that another file or an option names."""
+    """True if an error begins with the name of a file, such as one that another file or an option names."""
     head, colon, _ = text.partition(": ")
     return bool(colon) and len(head) < LONGEST and Path(head).is_file()
 
 
 @contextmanager
 def ended_as_interrupted() -> Iterator[None]:
-    """Handle SIGTERM as Ctrl-C in this context: workers end too, and the message names the way to resume."""
+    """Context in which SIGTERM is handled as Ctrl-C: workers end too, and the message says how to continue."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -139,7 +139,7 @@ def ended_as_interrupted() -> Iterator[None]:
 
 
 def number(option: str, text: str) -> float:
-    """ "0.1" or "1/864" as a number, in [0, 1] where the option is a probability."""
+    """Number of a text such as "0.1" or "1/864"; in [0, 1] if the option is a probability."""
     try:
         top, *bottom = map(float, text.split("/", 1))
         given = top / bottom[0] if bottom else top
@@ -150,7 +150,7 @@ def number(option: str, text: str) -> float:
 
 
 def whole(option: str, text: str) -> int:
-    """A whole number, from 0 on where the option is a seed."""
+    """Whole number of a text; at least 0 if the option is a seed."""
     try:
         given = int(text)
     except ValueError:
@@ -158,12 +158,12 @@ def whole(option: str, text: str) -> int:
     return int(check_whole(option, given, minimum=0)) if option == "--seed" else given
 
 
-# Types of options that are read from texts here, so that what is refused is one line.
+# Converters of options that typer gets as texts, so that errors are one line.
 PARSED: dict[Any, Callable[[str, str], Any]] = {float: number, int: whole}
 
 
 def _as_text(one: Parameter) -> tuple[Parameter, Callable[[Any], Any]]:
-    """A parameter as typer has it, and what reads its value: a number, none, or several, from texts."""
+    """(parameter that typer gets as text, function that converts its value to numbers), of a parameter of a command."""
     kind, *more = get_args(one.annotation) or (one.annotation,)
     listed = next((x for x in (kind, *get_args(kind)) if get_origin(x) is list), kind)
     inner = next((x for x in (listed, *get_args(listed)) if x in PARSED), None)
@@ -187,7 +187,7 @@ def _as_text(one: Parameter) -> tuple[Parameter, Callable[[Any], Any]]:
 def guarantee_of(
     epsilon: float | None, rho: float | None, mu: float | None, delta: float | None = None
 ) -> tuple[Guarantee, dict[str, float]]:
-    """The one guarantee that was asked for, and its parameters; delta belongs to epsilon only."""
+    """(guarantee, its parameters by name) of the options: exactly one of the first three; delta with epsilon only."""
     given = {name: x for name, x in {"epsilon": epsilon, "rho": rho, "mu": mu}.items() if x is not None}
     if len(given) != 1:
         got = " and ".join(f"--{name}" for name in given) or "none"
@@ -202,13 +202,13 @@ def guarantee_of(
 
 
 def only_file(*options: float | None) -> None:
-    """ValueError where a file with a guarantee stands beside one given by options."""
+    """ValueError if a guarantee is given by options beside that of a file."""
     if any(one is not None for one in options):
         raise ValueError("a file states the guarantee: leave out --epsilon, --rho and --mu")
 
 
 class Output(NamedTuple):
-    """Where an answer goes: a directory, if any, and the screen, in one of `FORMS` or not at all."""
+    """Output of an answer: a directory, if any, and the screen, in one of `FORMS` or not at all."""
 
     folder: Path | None
     form: str
@@ -216,14 +216,14 @@ class Output(NamedTuple):
     full: bool = False
 
     def deliver(self, answer: Answer) -> None:
-        """Write and print it."""
+        """Write and print an answer."""
         deliver(answer, self.form, self.folder, quiet=self.quiet, full=self.full)
 
 
 def with_output(function: Callable[..., None]) -> Callable[..., None]:
-    """A command out of a function of its own options and an `Output`: with --out, --format and so on.
+    """Decorator of a function of its own options and an `Output`: a command with the common options too (--out, ...).
 
-    The common options are checked before anything is computed; one that the function has itself is its own.
+    The common options are checked before anything is computed; an option of the same name in the function replaces one.
     """
     given_own = [one for one in signature(function, eval_str=True).parameters.values() if one.name != "output"]
     own, readers = zip(*map(_as_text, given_own), strict=True) if given_own else ((), ())
@@ -249,16 +249,16 @@ def with_output(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def end(code: int, problem: str) -> NoReturn:
-    """End with this code; one line to the error output says why, also where nothing else is printed."""
+    """End the command with a code, after one line with the reason on standard error."""
     tell(f"check failed: {' '.join(problem.split())}")
     raise typer.Exit(code)
 
 
 def answering(file: str = "") -> Callable[[Callable[..., Answer]], Callable[..., None]]:
-    """A command out of a function of its own options that returns its answer, as of `with_output`.
+    """Decorator of a function of its own options that returns an `Answer`: a command that writes and prints it.
 
-    Errors are one line, as of `one_line_errors`, begin with the file that the argument `file` names, and leave nothing
-    in the directory.
+    Errors are one line, as in `one_line_errors`, begin with the file given by the argument named `file`, and leave
+    nothing in the directory.
     """
 
     def made(function: Callable[..., Answer]) -> Callable[..., None]:
@@ -292,7 +292,7 @@ def extras() -> Iterator[None]:
 
 @contextmanager
 def directory(out: Path | None) -> Iterator[Path | None]:
-    """A directory to write into, if any; folders made for it are removed again, if empty, when nothing comes of it."""
+    """Context with a directory to write into, if any; after an error empty folders made for it are removed."""
     if out is None:
         yield None
         return
@@ -307,13 +307,13 @@ def directory(out: Path | None) -> Iterator[Path | None]:
 
 
 def read_scenario(path: Path, changes: list[str] | None) -> Scenario:
-    """A scenario file, with the true counts that `--truth` replaces."""
+    """Scenario of a file, with the true counts of `--truth` in place of its own."""
     scenario = load_scenario(path)
     return scenario.with_truth(dict(map(_count, changes))) if changes else scenario
 
 
 def _count(text: str) -> tuple[str, Any]:
-    """ "block group=10" as ("block group", 10), and "block=1,34" as ("block", [1, 34])."""
+    """(level, count) of a text: "block group=10" is ("block group", 10), "block=1,34" is ("block", [1, 34])."""
     name, sign, value = text.partition("=")
     try:
         numbers = [json.loads(part) for part in value.split(",")]

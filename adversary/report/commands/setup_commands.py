@@ -1,4 +1,4 @@
-"""`adversary doctor`, `schema` and `init`: what is installed here, and what files look like."""
+"""`adversary doctor`, `schema` and `init`: the installation, JSON schemas of files, and starting files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from adversary.report.kit import RESULT, Answer, Document, Section, Summary, Tab
 
 MISSING = "not installed"
 
-# Commands, and kinds of files, with the kind that a command reads and the tables that it needs.
+# Arguments of `starting_file` by command, and by kind of file: the kind, and the optional tables that it needs.
 STARTS = {
     **{command: (kind, *tables) for kind, one in KINDS.items() for command, tables in one.commands.items()},
     **{kind: (kind,) for kind in KINDS},
@@ -63,7 +63,7 @@ def init_command(
 def doctor_command() -> Answer:
     """Versions, cores, caches and optional extras of this installation."""
     for module in sorted(set(MODULES.values())):
-        # what is missing stands in the table
+        # a missing package is listed in the table, and no error here
         with suppress(ModuleNotFoundError):
             import_module(module)
     for compile_ahead in COMPILED:
@@ -73,7 +73,7 @@ def doctor_command() -> Answer:
 
 
 def examine() -> xr.DataTree:
-    """Groups `machine`, `packages` (package: version and the extra they belong to) and `caches` (cache: folder)."""
+    """Tree of the installation: groups `machine`, `packages` (version and extra of each) and `caches` (folders)."""
     installed, places = packages(), caches()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     compiler = shutil.which("g++") or shutil.which("clang++") or ""
@@ -96,7 +96,7 @@ def examine() -> xr.DataTree:
 
 
 def packages() -> dict[str, str]:
-    """Requirements of this distribution, each with the extra that brings it; "" for those always needed."""
+    """Required packages of this distribution, each with the extra that needs it; "" for those always needed."""
     installed = {}
     for line in requires(NAME) or []:
         name, extra = re.match(r"[\w.-]+", line), re.search(r"extra == ['\"]([\w-]+)['\"]", line)
@@ -106,6 +106,7 @@ def packages() -> dict[str, str]:
 
 
 def _version_of(name: str) -> str:
+    """Version of an installed package, or `MISSING`."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -113,7 +114,8 @@ def _version_of(name: str) -> str:
 
 
 def caches() -> dict[str, Path]:
-    """Folders of compiled code; the default of numba is beside the sources."""
+    """Folders of compiled code, by the package that writes it."""
+    # by default numba writes beside the sources
     numba = os.environ.get("NUMBA_CACHE_DIR") or Path(adversary.__file__).parent
     flags = re.search(r"(?:base_)?compiledir=([^,]+)", os.environ.get("PYTENSOR_FLAGS", ""))
     return {"numba": Path(numba), "PyTensor": Path(flags[1] if flags else "~/.pytensor").expanduser()}
@@ -127,7 +129,7 @@ def _writable(folder: Path) -> bool:
 
 @guarded_document
 def document(tree: xr.DataTree) -> Document:
-    """The answer of `examine` for people."""
+    """Document of the tree of `examine`."""
     machine, packs, places = (tree[name].to_dataset() for name in ("machine", "packages", "caches"))
     heads = {"package": "package", "version": "version", "extra": "needed for"}
     installed = tabulate(packs, heads, name="packages", called={"extra": {"": "everything"}})

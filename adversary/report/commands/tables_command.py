@@ -1,4 +1,4 @@
-"""`adversary tables` and `plan`: every person's risk in the tables of a file, and the noise that keeps a profile."""
+"""`adversary tables` and `plan`: risks of people in several tables of a file, and noise that satisfies a profile."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from adversary.report.commands.options import SEED, answering, number
 from adversary.report.files import TablesFile, load_profile_file, load_table_data, load_tables_file, parse_table
 from adversary.report.kit import Answer
 
-# Added to last year's counts: a cell that was empty may have somebody in it now.
+# Added to last year's counts as expected ones: a cell that was empty may have somebody in it now.
 EXPECTED = 0.5
 
-# Exit code of `--check` where the noise does not keep the profile.
+# Exit code of `--check` if the noise does not satisfy the profile.
 CHECK_FAILED = 3
 File = Annotated[
     Path,
@@ -155,12 +155,12 @@ def tables_command(
 
 
 def solve_file(read: TablesFile, given: dict[str, Any], who: TableAdversary, **how: Any) -> xr.DataTree:
-    """The answer to a file of several tables.
+    """Tree of the answer to a file of several tables.
 
     Parameters
     ----------
     read : the file
-    given : what is said of the columns of its data beside the file
+    given : options for the columns of its data, in place of the file's
     who : the adversary
     **how : arguments of `tables_answer.solve`
     """
@@ -244,7 +244,7 @@ def plan_command(
 
 
 def _repeated(**options: Any) -> str:
-    """Options of reading, as they were given."""
+    """Options as on the command line, from their values; options without a value are left out."""
     parts = [
         (name, one)
         for name, value in options.items()
@@ -265,7 +265,7 @@ def _reading(
     below: int | None,
     suppressed: str,
 ) -> dict[str, Any]:
-    """Options for a file's columns, those that were given."""
+    """Arguments of `population` from the options of a command, without those that are not given."""
     given = {
         "places": _names(places), "features": _names(features), "counts": _names(counts),
         "people": people, "leave_out": leave_out, "yes_these_are_counts": certain,
@@ -282,7 +282,7 @@ def _specs(
     epsilon: str | None,
     sheet: str | None = None,
 ) -> list[PublishedTable]:
-    """Tables by their specifications, or of one place each, to which every feature is added."""
+    """Published tables of `--table`, or of `--levels` with their budgets: one place each, without features yet."""
     if table:
         if levels or rho is not None or epsilon is not None:
             raise ValueError("--table names the noise of its table: leave out --levels, --rho and --epsilon")
@@ -302,6 +302,7 @@ def _specs(
 
 
 def _columns(file: Path, sheet: str | None) -> str:
+    """Names of a file's columns, for a message."""
     frame, _ = load_table_data(file, sheet=sheet)
     return ", ".join(map(str, frame.columns))
 
@@ -309,7 +310,7 @@ def _columns(file: Path, sheet: str | None) -> str:
 def _read(
     data: Path, specs: list[PublishedTable], levels: str | None, given: dict[str, Any], sheet: str | None = None
 ) -> tuple[Population, list[PublishedTable]]:
-    """The people of a file and its tables; levels get every column that is no place."""
+    """(population of a file, its tables); tables of `--levels` get all columns that are no places as features."""
     frame, where = load_table_data(data, sheet=sheet)
     if levels:
         chosen = _names(levels)
@@ -328,7 +329,7 @@ def _read(
 
 
 def _read_beside(data: Path, specs: list[PublishedTable], levels: str | None, given: dict[str, Any]) -> Population:
-    """The people of a file beside the one that is asked about; errors of its contents begin with its own name."""
+    """Population of a second file; errors of its contents begin with its name."""
     try:
         return _read(data, specs, levels, given)[0]
     except ValueError as error:
@@ -336,14 +337,14 @@ def _read_beside(data: Path, specs: list[PublishedTable], levels: str | None, gi
 
 
 def _there(file: Path, key: str, path: Path) -> Path:
-    """A path that a file names, or ValueError for no file."""
+    """Path given by a key of a file; ValueError if there is no such file."""
     if not path.is_file():
         raise ValueError(f"{file}: {key}: must be a file, by its path from this file's: there is no file {path}")
     return path
 
 
 def _profile(path: Path) -> tuple[Any, dict[str, Any]]:
-    """The one profile of a file, and how it is to be kept."""
+    """(the only profile of a file, its failure probability, statistic and number of releases)."""
     file = load_profile_file(path)
     if len(file.profiles) != 1:
         raise ValueError(f"{path}: must have one profile, got {', '.join(file.profiles)}")
@@ -352,7 +353,7 @@ def _profile(path: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def _shares(text: str, option: str, levels: Sequence[str]) -> list[float]:
-    """The budget of each level: one number is split evenly over them, several are theirs in order."""
+    """Budget of each level, from a text: one number is split evenly over them, several are theirs in order."""
     given = [number(option, one) for one in text.split(",")]
     if len(given) not in (1, len(levels)):
         raise ValueError(f"{option} must be one number, or one for each of {len(levels)} levels, got {len(given)}")
@@ -362,7 +363,7 @@ def _shares(text: str, option: str, levels: Sequence[str]) -> list[float]:
 
 
 def _noise(option: str, law: Callable[[float], Mechanism], budget: float) -> Mechanism:
-    """The noise of a level, or an error that names the option."""
+    """Mechanism with a budget; ValueError names the option."""
     try:
         made = law(budget)
         listable(made, int(made.tail_radius()))
@@ -372,4 +373,5 @@ def _noise(option: str, law: Callable[[float], Mechanism], budget: float) -> Mec
 
 
 def _names(text: str | None) -> list[str]:
+    """Names separated by commas."""
     return [] if text is None else [name.strip() for name in text.split(",") if name.strip()]

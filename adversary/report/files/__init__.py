@@ -1,8 +1,7 @@
-"""TOML and CSV files in: scenarios, risk profiles, releases, regressions and tables.
+"""Readers of TOML and CSV files: scenarios, risk profiles, guarantees and tables.
 
 A `Keys` is a table of a file that knows its path, so that every message names the file and the key. The `*_keys`
-modules read one kind of table each; `scenario`, `profile_file`, `release_file`, `regression_file` and `table_file`
-read whole files.
+modules read one kind of table each; `scenario`, `profile_file`, `table_file` and `tables_file` read whole files.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Beliefs about other people as a scenario file writes them: "uniform", or a table of one kind.
+"""Beliefs about other people in a scenario file: "uniform", or a table of one kind.
 
 | table | belief |
 |---|---|
@@ -6,8 +6,8 @@
 | `{ total = 25 }` | `Point(25)` |
 | `{ known = 25 }` | `Known(25)`: so many others, for certain |
 | `{ probabilities = [0.5, 0.3, 0.2] }` | `Others` with that pmf over 0, 1, 2, ... |
-| `{ law = "poisson", mu = 2 }` | `Others` with that law |
-| `{ law = "negative binomial", mu = 2, alpha = 3 }` | `Others` with that law, of mean mu and shape alpha |
+| `{ law = "poisson", mu = 2 }` | `Others` with that distribution |
+| `{ law = "negative binomial", mu = 2, alpha = 3 }` | `Others` with that distribution, of mean mu and shape alpha |
 | `{ law = "gamma poisson", shape = 3, rate = 1, exposure = 27 }` | `GammaPoisson` |
 | `{ law = "beta binomial", n = 40, alpha = 1, beta = 9 }` | `BetaBinomial` |
 | `{ between = [3, 20], mass = 0.9, law = "negative binomial" }` | `Others(law_between(3, 20, 0.9))` |
@@ -31,7 +31,7 @@ from adversary.privacy.mechanisms import MOST_VALUES
 from adversary.report.files.keys import Key, Keys
 from adversary.report.files.toml_text import as_toml
 
-# Discrete laws of `scipy.stats` a scenario may name, with scipy's own parameter names.
+# Discrete distributions of `scipy.stats` that a scenario may name, with scipy's own parameter names.
 LAWS = (
     "poisson",
     "binom",
@@ -48,19 +48,19 @@ LAWS = (
     "bernoulli",
 )
 
-# Those that a scenario may name as the field does.
+# Further names of some of them, those usual in the literature.
 NAMES = {"binomial": "binom", "negative binomial": "nbinom"}
 
-# Those whose quantiles have closed forms.
+# Those whose quantiles scipy computes without adding up probabilities from 0.
 INVERTED = ("poisson", "binom", "nbinom", "geom", "randint", "planck", "boltzmann")
 
-# Counts of any other: scipy adds up all from 0 on for each of its quantiles.
+# Largest count of any other distribution, as adding up probabilities for each quantile takes long beyond it.
 MOST_ADDED = 100_000
 
-# Standard deviations within which a law with light tails has all but 1e-18 of its mass, with room to spare.
+# Standard deviations within which a distribution with light tails has all but 1e-18 of its mass, with room to spare.
 DEVIATIONS = 40.0
 
-# Beliefs handed out by the door of `reader.beliefs` that are laws of their own; their fields are the keys.
+# Beliefs with a kind that `adversaries.beliefs` exports: named as distributions, their fields being the keys.
 RATES: dict[str, type[beliefs.IndependentBelief]] = {
     one.kind: one
     for one in (getattr(beliefs, name) for name in dir(beliefs))
@@ -68,18 +68,18 @@ RATES: dict[str, type[beliefs.IndependentBelief]] = {
 }
 KINDS = ("upper", "total", "known", "probabilities", "law", "each", "between", "counts", "sampled")
 
-# Of a level.
+# Declaration of the belief about a level.
 BELIEF = Key("any", 'what is believed of its count: "uniform", or a table of one kind', None,
              example=['tract = "uniform"'], live=True)  # fmt: skip
 
 
 def read_beliefs(table: Keys) -> dict[str, beliefs.Belief]:
-    """Beliefs by level."""
+    """Beliefs of a table, by level."""
     return {name: table.build(name, partial(read_belief, table, name)) for name in table.values}
 
 
 def read_belief(parent: Keys, name: str) -> beliefs.Belief:
-    """The belief under one key."""
+    """Belief under one key of a table: "uniform", or a table of one kind."""
     if parent.values[name] == "uniform":
         parent.has(name)
         return beliefs.Uniform()
@@ -117,7 +117,7 @@ def read_belief(parent: Keys, name: str) -> beliefs.Belief:
 
 
 def _law_between(table: Keys) -> Any:
-    """The law with so much mass between two counts."""
+    """Distribution with a given mass between two counts, of a table with `between`."""
     ends = table.get("between", list, "a list of two whole numbers")
     if len(ends) != 2 or not all(type(one) is int for one in ends):
         raise ValueError(f"{table.where('between')}: must be a list of two whole numbers, got {as_toml(ends)}")
@@ -129,7 +129,7 @@ def _law_between(table: Keys) -> Any:
 
 
 def _law_from_column(table: Keys) -> Any:
-    """The shares of the counts in a column of a CSV file."""
+    """Empirical distribution of the counts in a column of a CSV file, of a table with `counts`."""
     name = table.get("column", str, "the name of its column of counts")
     path, frame, where = table.frame("counts", name)
     column = frame[name]
@@ -137,7 +137,7 @@ def _law_from_column(table: Keys) -> Any:
 
 
 def _one_sibling(table: Keys) -> Any:
-    """The law of one sibling's count: None where flat."""
+    """Distribution of one sibling's count, of a table with `each`; None for a flat one."""
     given = table.get("each", (str, list, dict), '"uniform", a list of probabilities, or a law')
     if isinstance(given, str):
         if given != "uniform":
@@ -146,13 +146,13 @@ def _one_sibling(table: Keys) -> Any:
     if isinstance(given, list):
         return given
     law = _law(table.table("each"))
-    # a law too long to list is refused by its key
+    # a distribution on too many counts is refused here, where the error names its key
     beliefs.Others(law).followed()
     return law
 
 
 def _law(table: Keys) -> Any:
-    """A frozen law of `scipy.stats`."""
+    """Frozen distribution of `scipy.stats`, of a table with `law` and its parameters."""
     known = (*LAWS, *NAMES, *RATES)
     given = table.get("law", str, f"one of {quoted(known)}")
     if given not in (*LAWS, *NAMES):
@@ -181,7 +181,7 @@ def _law(table: Keys) -> Any:
 
 
 def _check_spread(law: str, parameters: dict[str, float], frozen: Any) -> None:
-    """ValueError for a law with mass on more counts than can be listed."""
+    """ValueError for a distribution with mass on more counts than can be listed."""
     low, high = frozen.support()
     with np.errstate(all="ignore"):
         if law in INVERTED:
@@ -197,7 +197,7 @@ def _check_spread(law: str, parameters: dict[str, float], frozen: Any) -> None:
 
 
 def _unknown_rate(table: Keys) -> beliefs.Belief:
-    """A count whose rate is unknown: one of RATES, with its fields as keys."""
+    """Belief about a count whose rate is unknown: one of `RATES`, with its fields as keys."""
     kind = RATES[table.get("law", str, "text")]
     table.only("law", *(field.name for field in fields(kind)))  # type: ignore[arg-type]
     given: dict[str, float] = {}
@@ -219,17 +219,17 @@ def _listable(belief: beliefs.IndependentBelief) -> beliefs.Belief:
 
 
 def _whole_column(column: Any, name: str, where: Callable[[int], str]) -> Integers:
-    """A column of counts as whole numbers.
+    """Column of counts as whole numbers.
 
     Parameters
     ----------
     column : numbers, or words for them
     name : of the column, for messages
-    where : place of a row, for messages
+    where : name of a row in messages, by its index
 
     Raises
     ------
-    ValueError : an entry that is no whole number >= 0, or may have been rounded; its place is named
+    ValueError : an entry that is no whole number >= 0, or may have been rounded; its row is named
 
     >>> _whole_column(["3", 0.0], "count", lambda row: f"row {row}").tolist()
     [3, 0]

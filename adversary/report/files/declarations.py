@@ -1,4 +1,4 @@
-"""The JSON schema of every file, for editors that complete keys, and a file to begin with: from the declarations."""
+"""JSON schema of every kind of file, for editors, and starting files: both from the declarations of keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TYPES: dict[str, dict[str, Any]] = {
 
 
 def keys_of_kind(kind: str) -> Mapping[str, Key]:
-    """The keys of a kind of file, as its reader knows them.
+    """Declarations of the keys of a kind of file.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def keys_of_kind(kind: str) -> Mapping[str, Key]:
 
 
 def schema(kind: str) -> dict[str, Any]:
-    """The JSON schema of a kind of file.
+    """JSON schema of a kind of file.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ def schema(kind: str) -> dict[str, Any]:
 
     Returns
     -------
-    A schema of its document: keys, types, words, what is required and what it means. Ranges, and what depends on other
-    keys, are checked by the readers alone.
+    Schema of its document: keys, types, words, meanings and required keys. Ranges, and rules that involve several keys,
+    are checked only when the file is read.
 
     Raises
     ------
@@ -65,6 +65,7 @@ def schema(kind: str) -> dict[str, Any]:
 
 
 def _object(keys: Mapping[str, Key]) -> dict[str, Any]:
+    """Schema of a table with these keys."""
     named = {name: one for name, one in keys.items() if name != "*"}
     return {
         "type": "object",
@@ -75,6 +76,7 @@ def _object(keys: Mapping[str, Key]) -> dict[str, Any]:
 
 
 def _schema(one: Key, beside: Mapping[str, Key]) -> dict[str, Any]:
+    """Schema of the value of a key."""
     described = {"description": one.about} | ({} if one.default in (..., None, {}, ()) else {"default": one.default})
     if one.kind in ("table", "open"):
         return described | _object(one.keys)
@@ -86,12 +88,12 @@ def _schema(one: Key, beside: Mapping[str, Key]) -> dict[str, Any]:
 
 
 def starting_file(kind: str, *wanted: str) -> str:
-    """A file of a kind to begin with, as TOML: it can be read as it is, and every other key is there as a comment.
+    """Starting file of a kind, as TOML: it is valid, and has every other key as a comment.
 
     Parameters
     ----------
     kind : one of `KINDS`
-    *wanted : tables that it has although they may be left out
+    *wanted : optional tables that it has
 
     Returns
     -------
@@ -110,7 +112,10 @@ def starting_file(kind: str, *wanted: str) -> str:
 
 
 def _lines(keys: Mapping[str, Key], path: str, live: bool, given: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Keys with values, then tables; those that are left out as comments. Of `given` keys only these."""
+    """Lines of a table: keys with values, then its tables; commented out unless `live` and required or live.
+
+    `path` is the table's full key; with `given`, only these keys, with these values.
+    """
     tables = ("table", "open", "named", "rows")
     for name, one in keys.items():
         if one.kind in tables or (given is not None and name not in given):
@@ -133,7 +138,7 @@ def _lines(keys: Mapping[str, Key], path: str, live: bool, given: Mapping[str, s
 
 
 def _rows(one: Key, path: str, live: bool) -> Iterator[str]:
-    """Tables of a list with the keys that are given of each, and the others as comments in the first."""
+    """Lines of a list of tables: the example's keys in each, and all others as comments in the first."""
     for i, given in enumerate(one.example):
         yield _line(live, f"[[{path}]]", one.about)
         yield from _lines({name: one.keys[name] for name in given}, f"{path}.", live, given)
@@ -142,12 +147,15 @@ def _rows(one: Key, path: str, live: bool) -> Iterator[str]:
 
 
 def _line(live: bool, text: str, about: str) -> str:
+    """Line with its meaning as a comment; commented out unless `live`."""
     return f"{'' if live else '# '}{text}".ljust(36) + f" # {about}"
 
 
 def _bare(name: str) -> str:
+    """Key as TOML: bare if possible, else in quotes."""
     return name if name.replace("_", "").replace("-", "").isalnum() else f'"{name}"'
 
 
 def _toml(value: Any) -> str:
+    """Value as TOML."""
     return str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else f"{value}"

@@ -1,7 +1,7 @@
-"""The `[guarantee]` of a file, every guarantee it makes by the name of its definition; and the `[privacy_unit]`.
+"""Tables `[guarantee]` and `[privacy_unit]` of a file: guarantees by the name of their definition, and the unit.
 
-A definition with one parameter is a number, as in `"pure DP" = 1`, one with several a table of them by name. A file
-with a guarantee and no plan is what `adversary bounds FILE` reads.
+A definition with one parameter is written as a number, as in `"pure DP" = 1`, one with several as a table of them.
+`adversary bounds FILE` reads a file with a guarantee and no plan.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from adversary.report.files.toml_text import read_toml
 # The order in which guarantees are shown; definitions that it does not name come after these.
 FIRST = ("zCDP", "pure DP", "approximate DP", "probabilistic DP", "Gaussian DP")
 
-# Of parameters, in a starting file.
+# Values of parameters in a starting file.
 EXAMPLES = {"epsilon": "1.0", "delta": "1e-6", "rho": "0.1", "mu": "1.0"}
 
 
 def _example(kind: type[Guarantee]) -> str:
+    """Value of a definition in a starting file, as TOML."""
     names = kind.parameter_names()
     if names == ("rho",):
         return '"sum of levels"'
@@ -33,7 +34,7 @@ def _example(kind: type[Guarantee]) -> str:
 
 
 def _kinds() -> dict[str, type[Guarantee]]:
-    """Every definition handed out by the door of `privacy.definitions` that has a `kind`."""
+    """Definitions with a `kind` that `privacy.definitions` exports, by kind, in the order of `FIRST`."""
     exported = [getattr(definitions, name) for name in dir(definitions)]
     kinds = [one for one in exported if isinstance(one, type) and issubclass(one, Guarantee) and one.kind]
     return {one.kind: one for one in sorted(kinds, key=lambda one: FIRST.index(one.kind) if one.kind in FIRST else 99)}
@@ -55,7 +56,7 @@ UNIT = {
     "periods": Key("whole", "how many periods, each with a release of its own, the same one is present in", 1),
 }  # fmt: skip
 
-# Keys that say for whom a budget is, of every file with a guarantee.
+# Keys about the neighbour relation and privacy unit of a budget, in every file with a guarantee.
 UNITS = {
     "neighbours": Key("word", "for which the budget is: a record is added (unbounded) or changes (bounded)", None,
                       words=NEIGHBOURS, example='"unbounded"', live=True),
@@ -76,7 +77,7 @@ FILE = {
 
 @dataclass(frozen=True)
 class GuaranteeFile(Told):
-    """A file with one guarantee and no plan, read and checked: the guarantee of one privacy unit in one period."""
+    """File with one guarantee of one privacy unit in one period, and no plan; read and checked."""
 
     guarantee: Guarantee
     unit: PrivacyUnit
@@ -109,7 +110,7 @@ def load_guarantee(path: str | Path) -> GuaranteeFile:
 
 
 def read_unit(top: Keys) -> PrivacyUnit:
-    """The privacy unit of a file, with the top-level `neighbours` as a shorthand for its own; None where neither says.
+    """Privacy unit of a file; its neighbours may also be the file's `neighbours`, and are None if neither is given.
 
     Raises
     ------
@@ -131,7 +132,7 @@ def read_unit(top: Keys) -> PrivacyUnit:
 
 
 def read_guarantee(table: Keys, why: str = "") -> Guarantee:
-    """The guarantee of a table that must state one definition, and may say `why`."""
+    """Guarantee of a table that must state exactly one definition; `why` is added to the error."""
     guarantees = read_guarantees(table)
     if len(guarantees) > 1:
         raise ValueError(f"{table.file}: {table.key}: must state one definition{why}, got {', '.join(guarantees)}")
@@ -139,7 +140,7 @@ def read_guarantee(table: Keys, why: str = "") -> Guarantee:
 
 
 def read_guarantees(table: Keys, total: Callable[[], float] | None = None) -> dict[str, Guarantee]:
-    """Every guarantee of the table. `zCDP = "sum of levels"` is `total`, where there is such a sum."""
+    """Guarantees of a table by definition, at least one; for `zCDP = "sum of levels"` rho is `total()` if given."""
     promises: dict[str, Guarantee] = {}
     for name in DEFINITIONS:
         if table.has(name):
@@ -150,6 +151,7 @@ def read_guarantees(table: Keys, total: Callable[[], float] | None = None) -> di
 
 
 def _guarantee(table: Keys, name: str, total: Callable[[], float] | None) -> Guarantee:
+    """Guarantee of one definition, from its number or its table."""
     kind = DEFINITIONS[name]
     names = kind.parameter_names()
     if names == ("rho",) and table.values[name] == "sum of levels" and total is not None:

@@ -1,4 +1,4 @@
-"""The `[invariants]` of a file: one-way margins that are published exactly, with names for the features.
+"""Table `[invariants]` of a file: one-way margins that are published exactly, with names for the features.
 
 ```toml
 [invariants]
@@ -45,12 +45,12 @@ class Published:
 
     @property
     def named(self) -> dict[str, list[int]]:
-        """The counts by feature."""
+        """Exact counts of the levels of each feature, by the feature's name."""
         return {name: list(counts) for name, counts in zip(self.features, self.margins.counts, strict=True)}
 
 
 def read_invariants(table: Keys) -> Published:
-    """The margins, every key checked; ValueError says why no database can have them."""
+    """Margins of a table `[invariants]`, after checks; ValueError if no database can have them."""
     rows = table.get("margins", list, "a list of lists of counts, one for each published feature")
     for row in rows:
         if not isinstance(row, list):
@@ -68,15 +68,15 @@ def read_invariants(table: Keys) -> Published:
             f"{table.where('features')}: must be {len(rows)} different names, one for each margin, got {as_toml(names)}"
         )
     table.finish()
-    # where a(t) is not known exactly, answers call it an upper bound
+    # computed here and cached, without its warning that a(t) is an upper bound only: answers say so themselves
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        margins.semi_adjacency  # noqa: B018  worked out once
+        margins.semi_adjacency  # noqa: B018
     return Published(margins, tuple(names))
 
 
 def check_agreement(table: Keys, published: Published, plan: Plan, truth: Mapping[str, Any]) -> None:
-    """ValueError where a count that the plan publishes exactly is not among the margins."""
+    """ValueError if a count that the plan publishes exactly is not among the margins."""
     counts = {count for levels in published.margins.counts for count in levels}
     for level in plan.levels:
         for count in np.ravel(truth[level.name]) if level.is_exact else ():

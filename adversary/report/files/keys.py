@@ -1,4 +1,4 @@
-"""One table of a file, read key by key: typed, checked, and whatever nobody asked for refused.
+"""Tables of a TOML file, read key by key with checks of type and range; unknown keys are refused.
 
 An error names the file, the key, the rule and the value, and suggests the key that was probably meant.
 """
@@ -19,34 +19,34 @@ from adversary.report.files.kinds import ABOUT
 from adversary.report.files.tables.table_data import load_table_data
 from adversary.report.files.toml_text import as_toml, written_otherwise
 
+# Range of the size of a parameter: powers of numbers within it are far from the limits of doubles.
 LEAST, MOST = 1e-12, 1e12
-"""Of a parameter of a law: powers of what lies between are far from the ends of doubles."""
 
-# Of fractions, as a regular expression.
+# Regular expression of a product of fractions.
 PRODUCT = r"\s*\d+(\.\d+)?(\s*/\s*\d+)?(\s*\*\s*\d+(\.\d+)?(\s*/\s*\d+)?)*\s*"
 _NUMBER = 'a number such as 0.5, or a product of fractions such as "64/25 * 165/4099"'
 
-# Keys of a whole file, which TOML takes for those of a table where they stand below its name.
+# Keys of a whole file, which TOML takes for keys of a table if they are written below its name.
 _TOP = ("title", "description", "source", "neighbours", "failure")
 
 
 class Key(NamedTuple):
-    """What a key of a file is: declared once, for whoever reads it, for the JSON schema and for starting files.
+    """Declaration of a key of a file, used to read it, for the JSON schema and for starting files.
 
     Parameters
     ----------
-    kind : "text", "word" (of `words`), "whole", "number" (kept exact), "real", "numbers", "flag", "table", "open" (a
-        table whose reader checks its keys), "named" (tables by name), "rows" (a list of tables), "list" or "any" (its
-        reader checks it)
-    about : what it says, in a line
-    default : where it is left out; None: nothing, {}: an empty table, ...: it is required
+    kind : "text", "word" (one of `words`), "whole", "number" (exact), "real", "numbers", "flag", "table", "open" (a
+        table whose keys are checked by the function that reads it), "named" (tables by name), "rows" (a list of
+        tables), "list" or "any" (checked by the function that reads it)
+    about : meaning, in a line
+    default : value if it is left out; None: nothing, {}: an empty table, ...: it is required
     words : the choices of a word
-    keys : those of its table or tables; "*" stands for names of the file's own
-    example : in a starting file, as TOML; of "*" whole lines, of "rows" the keys of each that are given
-    live : whether a starting file has it without being required
-    rule : what it must be, in an error; usual words where not given
-    make : what becomes of a value, of (key, value); of a table, of that table; of what its reader checks, of the table
-        it stands in and its key
+    keys : declarations of the keys of its table or tables; "*" stands for names chosen by the file
+    example : in a starting file, as TOML; for "*" whole lines, for "rows" the keys of each table
+    live : whether a starting file has it although it is not required
+    rule : description of a valid value, for errors; by default that of its kind
+    make : converter of a value, from (key, value); for a table, from that table; for "list" and "any", from the table
+        that has the key, and the key
     """
 
     kind: str
@@ -61,7 +61,7 @@ class Key(NamedTuple):
 
 
 def texts(**more: str) -> dict[str, Key]:
-    """Declarations of words that every file may have, and of others."""
+    """Declarations of the text keys of every file (title, description, source), and of others by name and meaning."""
     known = {"title": "what it is about, in a line", "description": "in a few sentences", "source": "of the numbers"}
     return {
         name: Key("text", about, "", example='"..."', live=name == "title") for name, about in (known | more).items()
@@ -70,7 +70,7 @@ def texts(**more: str) -> dict[str, Key]:
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What every file says of itself in words, which may be empty, and where it is."""
+    """Title, description and source of a file, which may be empty, and its path."""
 
     title: str
     description: str
@@ -79,12 +79,12 @@ class Told:
 
     @property
     def name(self) -> str:
-        """Its title, or what it is called."""
+        """Its title, or the name of the file without one."""
         return self.title or self.path.name
 
     @property
     def about(self) -> list[str]:
-        """Its description and the source of its numbers, a sentence each, where they are given."""
+        """Its description and the source of its numbers, each in a line, if they are given."""
         return [line for line in (self.description, self.source and f"Source: {self.source}") if line]
 
     @property
@@ -94,7 +94,15 @@ class Told:
 
 
 class Keys:
-    """A table of the file; whatever is left over when it is finished is unknown."""
+    """A table of a file, read key by key.
+
+    Parameters
+    ----------
+    values : the table, as the TOML parser returns it
+    file : path, for messages
+    key : full key of the table, "" for the whole file
+    declared : declarations of its keys, all others being refused; without them `finish` refuses keys never read
+    """
 
     def __init__(self, values: Any, file: Path, key: str, declared: Mapping[str, Key] | None = None) -> None:
         if not isinstance(values, Mapping):
@@ -104,7 +112,7 @@ class Keys:
             self._refuse_others(set(self.declared))
 
     def __getitem__(self, key: str) -> Any:
-        """The value of a declared key."""
+        """Value of a declared key, checked and converted as its declaration says."""
         one = self.declared[key]
         if one.default is not ... and one.default != {} and not self.has(key):
             return one.default
@@ -126,14 +134,17 @@ class Keys:
         return value if one.make is None else self.build(key, partial(one.make, *given))
 
     def read(self) -> dict[str, Any]:
-        """The value of every declared key."""
+        """Values of all declared keys, by key."""
         return {key: self[key] for key in self.declared}
 
     @classmethod
     def of_file(
         cls, document: Mapping[str, Any], file: Path, kind: str, declared: Mapping[str, Key], at: str = ""
     ) -> Keys:
-        """A whole file of this kind, or its table `at`, with these keys alone; other kinds are told by their tables."""
+        """Keys of a whole file, or of its table `at`; an empty file or one of another kind is refused.
+
+        `kind` is the kind of file, for messages; another kind is recognised by its tables.
+        """
         if not document and declared and not at:
             raise ValueError(f"{file}: the file is empty: adversary init writes {kind} to begin with")
         for key, other in ABOUT.items():
@@ -142,7 +153,7 @@ class Keys:
         return cls(document, file, at, declared)
 
     def where(self, key: str) -> str:
-        """File and full key, as errors begin."""
+        """Beginning of an error message: the file and the full key."""
         return f"{self.file}: {self.key + '.' if self.key else ''}{key}"
 
     def has(self, key: str) -> bool:
@@ -151,7 +162,10 @@ class Keys:
         return key in self.values
 
     def get(self, key: str, kinds: type | tuple[type, ...], rule: str, default: Any = ...) -> Any:
-        """The value of a key, of one of these kinds; required unless there is a default."""
+        """Value of a key, which must be of one of these types; required unless there is a default.
+
+        `rule` describes a valid value, for errors.
+        """
         if not self.has(key):
             if default is ...:
                 raise ValueError(f"{self.where(key)}: is required ({self._explain_key(key) or rule})")
@@ -170,14 +184,14 @@ class Keys:
         return f"{one.about}; for instance {key} = {example}" if example else one.about
 
     def text(self, key: str) -> str:
-        """A text that may be shown as it is, empty where there is none; lines and tabs become spaces."""
+        """Printable text on one line, "" without the key; newlines and tabs become spaces."""
         given = " ".join(self.get(key, str, "text", "").split())
         if not given.isprintable():
             raise ValueError(f"{self.where(key)}: must be without control characters, got {given!r}")
         return given
 
     def one_of(self, key: str, choices: tuple[str, ...], default: Any = ...) -> str:
-        """A word out of a few."""
+        """Word among a few choices."""
         rule = f"one of {quoted(choices)}"
         value = self.get(key, str, rule, default)
         if value is not None and value not in choices:
@@ -185,23 +199,23 @@ class Keys:
         return value  # type: ignore[no-any-return]
 
     def only(self, *keys: str) -> None:
-        """Refuse any other key, before anything is missed."""
+        """Refuse any other key, before one of these is reported as missing."""
         self.asked.update(keys)
         self.finish()
 
     def number(self, key: str, default: Any = ...) -> Any:
-        """A number, or a product of fractions as text ("64/25 * 165/4099"), which is kept exact."""
+        """Number, or an exact product of fractions as text ("64/25 * 165/4099")."""
         return self._number(key, self.get(key, (int, float, str), _NUMBER, default))
 
     def measure(self, key: str, default: Any = ...) -> Any:
-        """A number of a size that can be calculated with: 0, or between LEAST and MOST; others: elsewhere."""
+        """Number of moderate size: 0, infinite, or of an absolute value between `LEAST` and `MOST`."""
         value = self.number(key, default)
         if value is not None and (0 < abs(value) < LEAST or MOST < abs(value) < float("inf")):
             raise ValueError(f"{self.where(key)}: must be between {LEAST:g} and {MOST:g}, got {float(value):g}")
         return value
 
     def numbers(self, key: str, default: Any = ...) -> Any:
-        """A list of at least one number, each as `number` takes it."""
+        """List of at least one number, each as for `number`."""
         values = self.get(key, list, "a list of numbers", default)
         if values == []:
             raise ValueError(f"{self.where(key)}: must hold at least one number, got []")
@@ -213,6 +227,7 @@ class Keys:
         return None if values is None else [self._number(key, value) for value in values]
 
     def _number(self, key: str, value: Any) -> Any:
+        """The value, or the exact fraction that a text stands for."""
         if not isinstance(value, str):
             return value
         if not re.fullmatch(PRODUCT, value):
@@ -225,7 +240,7 @@ class Keys:
         return product
 
     def table(self, key: str) -> Keys:
-        """The table under a key."""
+        """Table under a key, as `Keys`."""
         one = self.declared.get(key, Key("any", ""))
         example = str(one.example)
         rule = one.rule or (f"a table such as {example}" if example.startswith("{") else "a table")
@@ -234,14 +249,14 @@ class Keys:
         return Keys(given, self.file, f"{self.key + '.' if self.key else ''}{key}", keys)
 
     def path_of(self, key: str) -> Path:
-        """The CSV file of a key, by its path from this one's."""
+        """Path of the CSV file under a key, which is relative to the folder of this file."""
         path = self.file.parent / str(self.get(key, str, "the path of a CSV file"))
         if not path.exists():
             raise ValueError(f"{self.where(key)}: must be a CSV file, by its path from this file's: no {path}")
         return path
 
     def frame(self, key: str, *names: str) -> tuple[Path, Any, Callable[[int], str]]:
-        """A CSV file: where it is, these columns of it, and what its rows are called."""
+        """CSV file under a key: (its path, these columns of it, function from a row's index to its name)."""
         path = self.path_of(key)
         frame, where = load_table_data(path)
         if not frame.columns.is_unique:
@@ -270,10 +285,11 @@ class Keys:
         }
 
     def finish(self) -> None:
-        """Refuse what was not asked for."""
+        """Refuse keys that have not been read."""
         self._refuse_others(self.asked)
 
     def _refuse_others(self, known: set[str]) -> None:
+        """ValueError for a key that is not known, with the remedy."""
         for key in self.values:
             if key not in known:
                 parts = {name: one.about.removeprefix("its ").split(" and ") for name, one in self.declared.items()}
@@ -311,10 +327,10 @@ def pair(what: str) -> Callable[[str, Any], tuple[float, float]]:
 
 
 def probability(key: str, given: Any) -> float:
-    """A probability, or ValueError."""
+    """Probability as a float; ValueError outside [0, 1]. A converter of `Key`."""
     return float(check_probability(key, given))
 
 
 def plain(number: Any) -> Any:
-    """A fraction as a float; what is missing, and whole numbers, as they are."""
+    """Fraction as a float; None and whole numbers unchanged."""
     return number if number is None or isinstance(number, int) else float(number)

@@ -1,6 +1,6 @@
-"""The register of kinds of files: the module that reads each, the tables that tell it from others, and its commands.
+"""Register of kinds of files: the module that reads each, the tables by which it is recognised, and its commands.
 
-An annex enters the kinds of files that it reads here. The modules are imported when they are needed.
+An annex registers the kinds of files that it reads here. The modules are imported when they are needed.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 
 class Kind(NamedTuple):
-    """A kind of file.
+    """Kind of file.
 
     Parameters
     ----------
     module : name of the module whose `FILE` declares the keys
     tables : top-level tables that no other kind has
-    about : the kind and the command that reads it, as messages name them
-    commands : commands that read it, each with the optional tables that a file to begin with needs
+    about : the kind and the command that reads it, for messages
+    commands : commands that read it, each with the optional tables that a starting file for it needs
     """
 
     module: str
@@ -62,7 +62,7 @@ KINDS = {
         "a file with a guarantee alone, which adversary bounds reads", {"bounds": ()},
     ),
 }  # fmt: skip
-"""Every kind of file by name; a guarantee also stands in files of other kinds, which their own tables tell first."""
+"""Every kind of file by name. Files of other kinds may have a guarantee too: their own tables are looked for first."""
 
-# The kind of file that has a top-level table.
+# Description of the kind of file that has a top-level table, by the table.
 ABOUT = {table: kind.about for kind in KINDS.values() for table in kind.tables}

@@ -1,8 +1,8 @@
-"""The `[plan]` of a scenario file: levels, their noise, what is done to the numbers afterwards, and repeated releases.
+"""Table `[plan]` of a scenario file: levels, their noise, post-processing, and repeated releases.
 
-A level that is published several times is several levels of the same people: "block", "block, release 2", ..., with no
-siblings between them; where its answer is memoised it is one. The siblings' own counts are published once, with the
-last of them. So are the other queries of its unit, "block, TOTAL", which are named in a table `queries` of the level.
+A level that is published several times becomes several levels of the same people: "block", "block, release 2", ...,
+with no siblings between them; if its answer is memoised, one. The siblings' own counts are published once, with the
+last of them. So are the other queries of its unit, "block, TOTAL", which a table `queries` of the level names.
 """
 
 from __future__ import annotations
@@ -21,28 +21,31 @@ from adversary.report.files.keys import Key, Keys
 from adversary.report.files.tables.table_data import load_table_data
 from adversary.report.files.toml_text import as_toml
 
+# Mechanisms that a level may have, by name.
 NOISES = kinds()
-"""Noise a level may have."""
+
+# Parameters of all mechanisms: a level has exactly one, and its mechanism follows.
 PARAMETERS = tuple(dict.fromkeys(key for law in NOISES.values() for key in law.parameters))
-"""What fixes a noise, one at a time."""
+
+# Further keys of mechanisms, with their kinds.
 OPTIONS = {key: kind for law in NOISES.values() for key, kind in law.options.items()}
 
-# Of one level: every one of them is a level of the plan.
+# Releases of one level: every one of them is a level of the plan.
 MOST_RELEASES = 1000
 
-# Values over which the noise of a file may spread, and counts that may fit one number that was clamped or
+# Values over which the noise of a file may spread, and counts that may be behind one number that was clamped or
 # suppressed: an audit lists them, many times over and within seconds.
 MOST_NOISE, MOST_BELOW = 100_000, 10_000
 
-# Of noise within a range: every pair of counts is listed.
+# Largest count of noise within a range: every pair of counts is listed.
 MOST_LARGEST = 1000
 
-# Of one level, more than the 3,142 counties of the United States: where discrete Gaussian noise is narrow (rho from
-# about 0.2) the law of their sum takes time with the square of their number, 24 s for 5,000; and a page goes over
-# ten times the budget, at which wide noise is narrow too.
+# Siblings of one level, more than the 3,142 counties of the United States: if discrete Gaussian noise is narrow (rho
+# from about 0.2) the distribution of their sum takes time with the square of their number, 24 s for 5,000; and a page
+# goes over ten times the budget, at which wide noise is narrow too.
 MOST_SIBLINGS = 5000
 
-# Of categories of randomized response, for instance: every answer is listed, and again for every count believed in.
+# Size of an option, such as the categories of randomized response: every answer is listed, for every possible count.
 MOST_OPTION = 10_000
 PASSES = (">=", ">")
 ADJUSTMENTS = ("least squares", "nonnegative")
@@ -108,7 +111,7 @@ PLAN = {
 
 
 def read_plan(table: Keys, unit: PrivacyUnit) -> Plan:
-    """The plan, every key checked."""
+    """Plan of a table `[plan]`, every key checked; `unit` is the privacy unit of the file."""
     cells = table["cells"]
     rows = table.get("level", list, "a list of [[plan.level]] tables, lowest first")
     levels: list[Level] = []
@@ -125,7 +128,7 @@ def read_plan(table: Keys, unit: PrivacyUnit) -> Plan:
 
 
 def origins(document: Mapping[str, Any]) -> dict[str, str]:
-    """The level of the file behind every published one, lowest first."""
+    """Level of the file behind every level of the plan, lowest first."""
     origin: dict[str, str] = {}
     for row in document["plan"]["level"]:
         origin |= {f"{row['name']}, {query}": row["name"] for query in row.get("queries", ())}
@@ -134,7 +137,7 @@ def origins(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def sequences(document: Mapping[str, Any]) -> dict[str, int]:
-    """Number of releases of each level that is published more than once."""
+    """Number of releases of each level that is published more than once, by level."""
     return {row["name"]: row["releases"] for row in document["plan"]["level"] if _releases(row) > 1}
 
 
@@ -144,11 +147,12 @@ def _releases(row: Mapping[str, Any]) -> int:
 
 
 def _published_levels(name: str, releases: int) -> list[str]:
+    """Names of the levels of a plan that a level of the file becomes."""
     return [name] + [f"{name}, release {k}" for k in range(2, releases + 1)]
 
 
 def check_releases(given: Any) -> int:
-    """Number of releases of a level or table, checked.
+    """Number of releases of a level or table, after a check of its range.
 
     Parameters
     ----------
@@ -169,7 +173,7 @@ def check_releases(given: Any) -> int:
 
 
 def check_siblings[T: int | None](where: str, siblings: T) -> T:
-    """The siblings of a level, or ValueError for too many."""
+    """Number of siblings of a level; ValueError for more than `MOST_SIBLINGS`."""
     if siblings is not None and siblings > MOST_SIBLINGS:
         raise ValueError(
             f"{where}: must be at most {MOST_SIBLINGS:,}, got {siblings:,}: the law of the sum of their noise takes "
@@ -180,6 +184,7 @@ def check_siblings[T: int | None](where: str, siblings: T) -> T:
 
 
 def _levels(table: Keys, unit: PrivacyUnit) -> list[Level]:
+    """Levels of the plan that a level of the file becomes, one for each release."""
     name = table.get("name", str, "text")
     noise, releases = read_noise(table, unit), check_releases(table["releases"])
     if table["memoised"]:
@@ -196,7 +201,7 @@ def _levels(table: Keys, unit: PrivacyUnit) -> list[Level]:
 
 
 def _queries(table: Keys, unit: PrivacyUnit) -> dict[str, Mechanism]:
-    """The noise of the other queries of a level's unit, by name."""
+    """Mechanisms of the other queries of a level's unit, by name."""
     if table.values.get("releases", 1) != 1:
         raise ValueError(f"{table.where('queries')}: must be left out where the level is published several times")
     part, noises = table.table("queries"), {}
@@ -207,7 +212,7 @@ def _queries(table: Keys, unit: PrivacyUnit) -> dict[str, Mechanism]:
 
 
 def read_noise(table: Keys, unit: PrivacyUnit) -> Mechanism:
-    """The noise of a table with the one parameter that fixes it, within a range where one is given."""
+    """Mechanism of a table with noise and its one parameter; within a range if `largest` is given."""
     ends = table.one_of("ends", ENDS, None)
     if not table.has("largest"):
         if ends is not None:
@@ -225,7 +230,7 @@ def read_noise(table: Keys, unit: PrivacyUnit) -> Mechanism:
 
 
 def _free_noise(table: Keys, unit: PrivacyUnit) -> Mechanism:
-    """The noise with the one parameter that fixes it, on any number."""
+    """Mechanism of a table with noise and its one parameter, without a range."""
     noise = table.get("noise", str, f"one of {quoted(NOISES)}", "discrete gaussian")
     if noise not in NOISES:
         raise ValueError(f"noise must be one of {quoted(NOISES)}, got {noise!r}{closest_name(noise, NOISES)}")
@@ -267,7 +272,7 @@ def _option(table: Keys, key: str, kind: str) -> Any:
 
 
 def _of_table(law: type[Mechanism], table: Keys, key: str, options: Mapping[str, Any]) -> Mechanism:
-    """The noise whose table is a CSV file."""
+    """Mechanism defined by a table in a CSV file; ValueError if it has too many values to list."""
     path = table.path_of(key)
     made = _from_csv(law, path, key, options)
     listable(made, int(made.tail_radius()), MOST_NOISE)
@@ -275,7 +280,7 @@ def _of_table(law: type[Mechanism], table: Keys, key: str, options: Mapping[str,
 
 
 def _from_csv(law: type[Mechanism], path: Path, key: str, options: Mapping[str, Any]) -> Mechanism:
-    """The noise of a CSV file; messages name it."""
+    """Mechanism defined by a table in a CSV file; errors name the file."""
     try:
         frame, place = load_table_data(path)
         if not frame.columns.is_unique:
@@ -288,11 +293,12 @@ def _from_csv(law: type[Mechanism], path: Path, key: str, options: Mapping[str, 
 
 
 def _with_point(cell: str) -> str:
+    """Number with a decimal point in place of a comma."""
     return cell.replace(",", ".")
 
 
 def load_perturbation_table(path: str | Path, *, closed: bool = False, local: bool = False) -> PerturbationTable:
-    """Read a perturbation table as an office or its software wrote it.
+    """Read a perturbation table in the layout of a statistical office or its software.
 
     Parameters
     ----------
@@ -318,7 +324,7 @@ def load_perturbation_table(path: str | Path, *, closed: bool = False, local: bo
 
 
 def _check_rounded(mechanism: postprocessing.Rounded) -> None:
-    """ValueError where continuous noise is rounded to more numbers than an audit could list."""
+    """ValueError if continuous noise is rounded to more numbers than an audit could list."""
     inside, reach = mechanism.mechanism, 2.0 * mechanism.noise.tail_radius()
     if isinstance(inside, postprocessing.Clamped) and inside.lower is not None and inside.upper is not None:
         reach = min(reach, inside.upper - inside.lower)
@@ -326,7 +332,7 @@ def _check_rounded(mechanism: postprocessing.Rounded) -> None:
 
 
 def processed(table: Keys, noise: Mechanism) -> Mechanism:
-    """The noise with the post-processing that a table describes: clamping, then rounding, then suppression.
+    """Mechanism with the post-processing that a table describes: clamping, then rounding, then suppression.
 
     The key `threshold`, the noisy count from which a key of the data is published at all, excludes these three.
     """
@@ -338,6 +344,7 @@ def processed(table: Keys, noise: Mechanism) -> Mechanism:
 
 
 def _postprocess(table: Keys, mechanism: Mechanism) -> Mechanism:
+    """Mechanism with post-processing, before the check of its number of values."""
     if table.has("clamp"):
         bounds = table.get("clamp", (int, list), "a smallest value, or [smallest, largest]")
         if isinstance(bounds, list) and len(bounds) != 2:
@@ -373,13 +380,14 @@ def _postprocess(table: Keys, mechanism: Mechanism) -> Mechanism:
 
 
 def _check_smallest(key: str, least: Any) -> Any:
-    """The smallest number published, unless an audit could not list the counts below, each of which fits it."""
+    """Smallest published number; ValueError if it hides more counts below it than an audit could list."""
     if isinstance(least, int) and least > MOST_BELOW:
         raise ValueError(f"{key} must publish numbers from {MOST_BELOW:,} on at the latest, got {least:,}")
     return least
 
 
 def _postprocessing(table: Keys) -> postprocessing.Postprocessing:
+    """Post-processing that makes a level and its siblings add up, of a table `[plan.postprocessing]`."""
     kind = table["kind"]
     keys = ("kind", "rounding", *(("own_weight", "sibling_weight") if kind == ADJUSTMENTS[0] else ()))
     table.only(*keys)

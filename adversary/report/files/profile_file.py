@@ -1,8 +1,8 @@
-"""Profile files: TOML in, the risk an agency tolerates out, checked; what `adversary epsilon` reads.
+"""Profile files of `adversary epsilon`: the risk that an agency tolerates, read from TOML and checked.
 
-A file holds one `[profile]` or several `[profiles.NAME]`, as `profile_keys` reads them, and says what else is wanted:
-other definitions that are not certain (`failure`, `delta`), so many releases of the same data, and what the noise would
-do to a published rate (`[utility]`). Nothing in a file is executed.
+A file has one `[profile]` or several `[profiles.NAME]`, as `profile_keys` reads them, and options: the parameters of
+definitions that are not certain (`failure`, `delta`), the number of releases of the same data, and a published rate
+whose error by the noise is of interest (`[utility]`). Nothing in a file is executed.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from adversary.report.files.plan_keys import check_releases
 from adversary.report.files.profile_keys import PROFILE, read_profile
 from adversary.report.files.toml_text import read_toml
 
-# What is assumed where a file says nothing.
+# Default delta of approximate DP.
 DELTA = 1e-6
 
+# Largest number of decimals: doubles have about 15 significant digits.
 DIGITS = 15
-"""Decimals that can be asked for, at most."""
 
 
 @dataclass(frozen=True)
 class Utility:
-    """A rate that will be published with noise, and compared with a target.
+    """Rate that will be published with noise, and compared with a target.
 
     Parameters
     ----------
-    base : people or events the rate is out of, known exactly
+    base : number of people or events that the rate is out of, known exactly
     target : the rate it is compared with
-    deviations : how far the true rate may lie from the target, each a row of the answer
+    deviations : distances of the true rate from the target, each a row of the answer
     noise : one of `adversary.budget.forms.NOISES`
     """
 
@@ -47,6 +47,7 @@ class Utility:
 
 
 def _read_utility(table: Keys) -> Utility:
+    """Utility of a table `[utility]`; its deviations must differ and leave the rate at most 1."""
     utility = table.read()
     for deviation in utility["deviations"]:
         table.build("deviations", partial(check_non_negative, "deviations", plain(deviation)))
@@ -58,17 +59,18 @@ def _read_utility(table: Keys) -> Utility:
 
 
 def _count(name: str, given: Any) -> int:
+    """A whole number >= 1."""
     return int(check_whole(name, given, minimum=1))
 
 
 def _rate(name: str, given: Any) -> Any:
-    """A probability, kept as it is written."""
+    """A probability as it is written, so that fractions stay exact."""
     check_probability(name, plain(given))
     return given
 
 
 def _digits(name: str, given: Any) -> int:
-    """Decimals, no more than a double has."""
+    """A number of decimals, at most `DIGITS`."""
     digits = int(check_whole(name, given, minimum=0))
     if digits > DIGITS:
         raise ValueError(f"{name} must be at most {DIGITS}, got {digits}")
@@ -76,6 +78,7 @@ def _digits(name: str, given: Any) -> int:
 
 
 def _delta(name: str, given: Any) -> float:
+    """A delta in (0, 1)."""
     if not 0.0 < given < 1.0:
         raise ValueError(f"{name} must be in (0, 1), got {given}")
     return float(given)
@@ -108,10 +111,19 @@ FILE = {
 
 @dataclass(frozen=True)
 class ProfileFile(Told):
-    """A profile file, read and checked.
+    """Profile file, read and checked.
 
-    `profiles` has the name "" for a single one. `releases` is None where the file speaks of one release only; `named`
-    says whether the file names its profiles.
+    Parameters
+    ----------
+    profiles : by name; a single one has the name ""
+    named : whether the file names its profiles
+    statistic : what may be published, one of `adversary.budget.STATISTICS`
+    round_down : decimals to which epsilon is rounded down, or None
+    failure : probability with which a definition that is not certain may fail
+    delta : of approximate DP
+    releases : number of releases of the same data, None for one
+    utility : published rate, or None
+    document : the TOML document
     """
 
     profiles: dict[str, RiskProfile]
@@ -125,7 +137,7 @@ class ProfileFile(Told):
     document: Mapping[str, Any]
 
     def with_options(self, statistic: str | None = None, round_down: int | None = None) -> ProfileFile:
-        """Copy with another statistic or rounding, where one is given, checked as in a file."""
+        """Copy with another statistic or rounding, if one is given, checked as in a file."""
         if statistic is not None:
             check_word("--statistic", statistic, STATISTICS)
         digits = self.round_down if round_down is None else _digits("--round-down", round_down)
@@ -160,6 +172,7 @@ def load_profile_file(path: str | Path) -> ProfileFile:
 
 
 def _profile(table: Keys) -> RiskProfile:
+    """Risk profile of a table, whose name must be printable."""
     many, _, name = table.key.partition(".")
     if not name.isprintable():
         raise ValueError(f"{table.file}: {many}: names must be without control characters, got {name!r}")

@@ -1,4 +1,4 @@
-"""How a risk profile is written in a file: one table with a `kind` and its numbers, the same everywhere.
+"""Table of a risk profile in a file: its `kind`, its numbers, and the adversaries it is about.
 
 ```toml
 [profile]
@@ -37,15 +37,16 @@ _RANGE = 'a number such as 0.05 or "1/20", or two, from where to where, as in [0
 
 
 def read_profile(table: Keys) -> RiskProfile:
-    """The risk profile of one table.
+    """Risk profile of one table.
 
-    Keys that belong to something else must have been asked for before: whatever else is left is refused.
+    Other keys of the table, which do not belong to the profile, must have been read before: all others are refused.
 
     Raises
     ------
     ValueError : a key is unknown, missing, of the wrong kind or out of range; file, key, rule and value are named
     """
-    own = {one.kind: one for one in Tolerance.__subclasses__() if one.kind}  # those whose fields are the keys
+    # tolerances with a kind have keys named as their fields
+    own = {one.kind: one for one in Tolerance.__subclasses__() if one.kind}
     kinds: dict[str, Any] = {
         **_KINDS,
         **{kind: (tuple(getattr(one, "__dataclass_fields__", ())), one) for kind, one in own.items()},
@@ -57,7 +58,10 @@ def read_profile(table: Keys) -> RiskProfile:
 
 
 def _made(table: Keys, kind: str, names: tuple[str, ...], make: Callable[..., Any]) -> RiskProfile:
-    """The profile for the adversaries that the table names, if it names any; some kinds need them."""
+    """Profile of a kind, restricted to the adversaries that the table names; some kinds require them.
+
+    `names` are the keys of its numbers, from which `make` returns the profile or its tolerance.
+    """
     required = kind in ("box", "point")
     whom = {name: given for name in _WHOM if (given := _whom(table, name, required, kind == "point")) is not None}
     if kind == "minimum":
@@ -71,6 +75,7 @@ def _made(table: Keys, kind: str, names: tuple[str, ...], make: Callable[..., An
 
 
 def _several(table: Keys) -> list[RiskProfile]:
+    """Profiles of the list `of`, at least one."""
     rule = 'a list of profiles, such as [{ kind = "constant", ratio = 3 }, { kind = "difference", by = 0.2 }]'
     rows = table.get("of", list, rule)
     if not rows:
@@ -80,13 +85,14 @@ def _several(table: Keys) -> list[RiskProfile]:
 
 
 def _difference(by: float) -> RiskProfile:
+    """Profile that tolerates a rise of the posterior by a difference in (0, 1)."""
     if not 0.0 < by < 1.0:
         points = f"; {by:g} percentage points are {by / 100.0:g}" if 1.0 <= by < 100.0 else ""
         raise ValueError(f"must be a difference of probabilities in (0, 1), got {by:g}{points}")
     return RiskProfile.difference(by)
 
 
-# Kinds written in a form of their own: the keys, and what their numbers make.
+# Kinds of profile other than tolerances with a kind: the keys of their numbers, and a constructor from these.
 _KINDS: Mapping[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "constant": (("ratio",), RiskProfile.constant),
     "ratio or absolute": (("ratio", "absolute"), RatioOrAbsolute),
@@ -98,7 +104,7 @@ _KINDS: Mapping[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
 
 
 def _whom(table: Keys, key: str, required: bool, single: bool) -> Any:
-    """None, a number, or (from, to)."""
+    """Priors of the adversaries under a key: None without it, a number, or (from, to) unless it must be `single`."""
     if not table.has(key) and not required:
         return None
     given = table.get(key, (int, float, str, list), _RANGE)

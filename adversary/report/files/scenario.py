@@ -1,8 +1,8 @@
-"""Scenario files: TOML in, checked plan, adversary, truth and guarantee out.
+"""Scenario files: plan, adversary, truth and guarantee, read from TOML and checked.
 
 Nothing in a file is executed. Every key is known, typed and checked; an error names the file, the key, the rule and
-the value, and suggests the key that was probably meant. What its tables are written as is said in `plan_keys`,
-`belief_keys`, `profile_keys`, `guarantee_keys` and `invariant_keys`.
+the value, and suggests the key that was probably meant. Its tables are documented in `plan_keys`, `belief_keys`,
+`profile_keys`, `guarantee_keys` and `invariant_keys`.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ FILE = {
 
 
 def read_adversary(table: Keys, plan: Plan) -> Adversary:
-    """The adversary, every key checked and every belief against the plan."""
+    """Adversary of a table, every key checked, and every belief against the plan."""
     attack = table["attack"]
     beliefs = read_beliefs(table.table("beliefs")) if table.has("beliefs") else {}
     rule = f"how many others of {plan.levels[0].unit!r} are in the published cell, a whole number, or one per cell"
@@ -103,7 +103,7 @@ def read_adversary(table: Keys, plan: Plan) -> Adversary:
 
 
 def _sampling_rate(table: Keys) -> float:
-    """Of a Poisson sample; one of a fixed size is refused."""
+    """Rate of a Poisson sample, 1 if not given; a sample of fixed size is refused."""
     given = table.values.get("sampling_rate")
     if isinstance(given, str | dict) and not re.fullmatch(PRODUCT, str(given)):
         raise ValueError(
@@ -123,12 +123,12 @@ def _all_but(
     attack: str,
     rate: float,
 ) -> Adversary:
-    """The adversary who misses several people of the lowest unit, all alike to them; the prior follows."""
+    """Adversary to whom several people of the lowest unit are unknown, all exchangeable; the prior follows."""
     for key in ("prior", "hypotheses"):
         if table.has(key):
             raise ValueError(
                 f"{table.where(key)}: must be left out where {table.key}.unknown describes the people the adversary "
-                f"misses: it follows from their law, got {table.values[key]!r}"
+                f"misses: it follows from their distribution, got {table.values[key]!r}"
             )
     if attack != "characteristics" or isinstance(known, list) or plan.cells > 1:
         raise ValueError(
@@ -150,19 +150,26 @@ def _all_but(
 
 
 def _fitting(plan: Plan, adversary: Adversary) -> Adversary:
-    """The adversary, if their beliefs and their attack make sense of the plan."""
+    """The adversary; ValueError if their beliefs or their attack do not fit the plan."""
     adversary.level_beliefs(plan)
     return adversary
 
 
 @dataclass(frozen=True)
 class Scenario(Told):
-    """A scenario file, read and checked.
+    """Scenario file, read and checked.
 
-    `adversary` and `truth` are one each or a mapping of names; `guarantee` maps the name of each guarantee to it, or is
-    None where the file makes none; `sensitivity` is what the file asks to be gone over, or None. `profile` is the risk
-    the agency tolerates, or None, and `statistic` what it says is published: "any" thing, or one "count" of those it
-    would harm. `invariants` are margins published exactly, where the file states them.
+    Parameters
+    ----------
+    plan : what is published, with which noise
+    adversary, truth : one each, or a mapping of names to several
+    guarantee : by the name of its definition, or None
+    failure : probability with which a bound that is not certain may fail
+    document : the TOML document
+    sensitivity : ranges of a sensitivity analysis, or None
+    profile : the risk that the agency tolerates, or None
+    statistic : what the profile says is published: "any" thing, or one "count" of people whom it would harm
+    invariants : margins published exactly, or None
     """
 
     plan: Plan
@@ -178,12 +185,12 @@ class Scenario(Told):
 
     @property
     def readers(self) -> dict[str, Adversary]:
-        """Every adversary by name; a single one has the name ""."""
+        """Adversaries by name; a single one has the name ""."""
         return _named(self.adversary)
 
     @property
     def margins(self) -> Margins | None:
-        """The margins published exactly, where the file states them; for `audit`."""
+        """Margins published exactly, as `audit` takes them; None if the file has none."""
         return None if self.invariants is None else self.invariants.margins
 
     @property
@@ -193,17 +200,17 @@ class Scenario(Told):
 
     @property
     def is_local(self) -> bool:
-        """True where everything published is a unit's own answer."""
+        """True if every published number is a unit's own answer (local DP)."""
         return all(level.mechanism.is_local for level in self.plan.levels)
 
     @property
     def sequences(self) -> dict[str, int]:
-        """Number of releases of each level that is published more than once."""
+        """Number of releases of each level that is published more than once, by level."""
         return sequences(self.document)
 
     @property
     def origins(self) -> dict[str, str]:
-        """The level of the file behind every level of the plan: another where one is published several times."""
+        """Level of the file behind every level of the plan, which has several for one that is published repeatedly."""
         return origins(self.document)
 
     def with_neighbours(self, neighbours: str, cells: int = 1) -> Scenario:
@@ -231,7 +238,7 @@ class Scenario(Told):
 
 
 def _first_cell(table: Mapping[str, Any]) -> dict[str, Any]:
-    """An adversary's or truth's table with the first of every list of counts."""
+    """Table of an adversary or truth with the first of every list of counts by cell."""
     cell = {key: value[0] if isinstance(value, list) and key != "hypotheses" else value for key, value in table.items()}
     if isinstance(table.get("siblings"), Mapping):
         pairs = table["siblings"].items()
@@ -268,7 +275,7 @@ def load_scenario(path: str | Path) -> Scenario:
 
 
 def read_scenario(document: Mapping[str, Any], file: Path, key: str = "") -> Scenario:
-    """The scenario of a document that has been read already.
+    """Scenario of a TOML document that has been parsed.
 
     Parameters
     ----------
@@ -317,14 +324,14 @@ def read_scenario(document: Mapping[str, Any], file: Path, key: str = "") -> Sce
 
 
 def _named[T](given: T | dict[str, T]) -> dict[str, T]:
-    """One thing under the name "", or the named ones."""
+    """Mapping of names, with a single thing under the name ""."""
     return given if isinstance(given, dict) else {"": given}
 
 
 def _check_siblings(top: Keys, plan: Plan, readers: dict[str, Adversary], truths: dict[str, Any]) -> None:
-    """ValueError where siblings have to be read one by one, and an adversary or a truth cannot.
+    """ValueError if siblings' releases have to be used one by one, and an adversary or truth lacks what that needs.
 
-    A sum of numbers that are clamped or rounded one by one has no law of its own.
+    This is so for numbers that are clamped or rounded each: the distribution of the noise of their sum is not known.
     """
     rows = [row["name"] for row in top.values["plan"]["level"]]
     published = origins(top.values)
@@ -357,7 +364,7 @@ def _check_siblings(top: Keys, plan: Plan, readers: dict[str, Adversary], truths
 
 
 def _truth(table: Keys, plan: Plan, published: Mapping[str, str]) -> dict[str, Any]:
-    """True counts of every published level, and of the siblings one by one where the file gives them."""
+    """Truth of a table: the true count of every level of the plan, and of siblings one by one if it has them."""
     levels = tuple(dict.fromkeys(published.values()))
     table.only(*levels, "in", "siblings")
     counts = {name: table.get(name, (int, list), "a whole number, or one per cell") for name in levels}

@@ -1,4 +1,4 @@
-"""What a scenario file says is to be gone over, one input at a time: its table `[sensitivity]`."""
+"""Table `[sensitivity]` of a scenario file: values of inputs for a one-at-a-time sensitivity analysis."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from adversary.report.files.plan_keys import check_siblings
 
 
 def _values(check: Callable[[str, Any], Any]) -> Callable[[str, Any], tuple[float, ...]]:
-    """Converter that checks every number of a list; the numbers must differ."""
+    """Converter of a list of numbers, from a check of each (key, number); the numbers must differ."""
     return lambda key, values: _different(tuple(float(check(key, float(value))) for value in values))
 
 
 def _different[T: float](values: tuple[T, ...]) -> tuple[T, ...]:
-    """The values, which must differ: one row, or one point of a curve, each."""
+    """The values; ValueError if two are equal, as each is one row or one point of a curve."""
     for value in values:
         if (times := values.count(value)) > 1:
             raise ValueError(f"values must differ, got {value:g} {'twice' if times == 2 else f'{times} times'}")
@@ -45,7 +45,7 @@ INPUTS = tuple(SENSITIVITY)
 
 @dataclass(frozen=True)
 class Ranges:
-    """Values of every input to go over; an input left out is not swept.
+    """Values of the inputs of a sensitivity analysis; an empty input is not swept.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ class Ranges:
 
     @property
     def given(self) -> dict[str, Any]:
-        """The inputs to go over, as `adversary.driver.sensitivity` takes them."""
+        """Inputs with values, by name, as `adversary.driver.sensitivity` takes them."""
         return {name: getattr(self, name) for name in INPUTS if len(getattr(self, name))}
 
 
 def read_ranges(table: Keys, plan: Plan, adversary: Adversary) -> Ranges:
-    """Ranges of a sensitivity analysis, checked against the plan and, for beliefs, the adversary who holds them."""
+    """Ranges of a table `[sensitivity]`, checked against the plan and, for beliefs, against the adversary."""
     siblings = table.build("siblings", partial(_siblings, table, plan)) if table.has("siblings") else ()
     beliefs: dict[str, Mapping[str, Any]] = {}
     if table.has("beliefs"):
@@ -85,7 +85,7 @@ def read_ranges(table: Keys, plan: Plan, adversary: Adversary) -> Ranges:
 
 
 def _siblings(table: Keys, plan: Plan) -> Any:
-    """Numbers for the lowest level, or by level."""
+    """Numbers of siblings of the lowest level, from a list; or by level, from a table."""
     if isinstance(table.values["siblings"], list):
         return _whole(table)
     part = table.table("siblings")
@@ -94,5 +94,6 @@ def _siblings(table: Keys, plan: Plan) -> Any:
 
 
 def _whole(table: Keys, key: str = "siblings") -> tuple[int, ...]:
+    """Different numbers of siblings, from a list."""
     counts = (int(check_whole(key, value, minimum=0)) for value in table.numbers(key))
     return _different(tuple(check_siblings(table.where(key), count) for count in counts))

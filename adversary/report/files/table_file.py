@@ -1,8 +1,8 @@
-"""Table files: TOML in, a table of counts with margins published exactly and its noise out.
+"""Table files of `adversary invariants`: a table of counts with exact margins and noise, read from TOML and checked.
 
-`[invariants]` holds the margins, `[table]` the noise and, if there is one, the released table and what the adversary
-knows already, `[prior]` what they believe of a record (every cell alike without it), and `[guarantee]` what was
-guaranteed for a change of one record, beside noise that was not made for the margins. Nothing in a file is executed.
+`[invariants]` has the margins, `[table]` the noise and, if there are any, the released table and counts that the
+adversary knows, `[prior]` their prior for the cell of a record (uniform without it), and `[guarantee]` the guarantee
+for a change of one record, unless the noise was made for the margins. Nothing in a file is executed.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from adversary.report.files.keys import Key, Keys, Told, probability, texts
 from adversary.report.files.plan_keys import LEVEL, NOISES, PARAMETERS, check_releases, read_noise
 from adversary.report.files.toml_text import as_toml, read_toml
 
-# Noise made for the margins, with its parameter.
+# Kinds of noise made for the margins, with their parameter.
 MADE = {"k-norm": "epsilon", "span gaussian": "mu"}
 
-# Noise of every cell on its own.
+# Kinds of noise that is added to every cell on its own.
 CELLS = tuple(kind for kind, law in NOISES.items() if issubclass(law, IntegerNoise | ContinuousNoise))
 _PRIOR = {
     "cells": Key("list", "probability of a record in each cell", None, example="[[0.2, 0.3], [0.1, 0.4]]"),
@@ -71,25 +71,26 @@ FILE = {
     "guarantee": Key("table", "for a change of one record; not of noise made for the margins", None, keys=_GUARANTEE),
 }
 
-# Cells in which a table changes when one record does.
+# Number of cells that change if one record does: the old cell loses it and the new one gains it.
 MOVED = 2
+
+# Largest number of changed records for which noise is made: the set of all such changes grows fast with it.
 MOST_RECORDS = 3
-"""Records of the largest change for which noise is made."""
 
 
 @dataclass(frozen=True)
 class TableFile(Told):
-    """A table file, read and checked.
+    """Table file, read and checked.
 
     Parameters
     ----------
     invariants : the two margins, rows and columns
-    mechanism : of every cell on its own, or of the whole table, made for the margins
-    guarantees : of a change of one record, on all databases, by name; none where the noise is made for the margins
-    made_for : records of which the noise made for the margins covers a change; None for other noise
+    mechanism : noise of every cell on its own, or of the whole table, made for the margins
+    guarantees : for a change of one record, on all databases, by name; none if the noise is made for the margins
+    made_for : number of changed records for which noise made for the margins has its guarantee; None for other noise
     prior : of one record, and of the table
-    released, known : tables, or None
-    releases : how often such a table is released beside the same margins, each with its guarantee; one of them is read
+    released, known : the noisy table, and counts that the adversary knows to be in it; or None
+    releases : number of such tables released with the same margins, each with its guarantee; the file has one of them
     failure : probability with which a bound that is not certain may fail
     """
 
@@ -105,7 +106,7 @@ class TableFile(Told):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Numbers of rows and of columns."""
         rows, columns = self.invariants.margins.counts
         return len(rows), len(columns)
 
@@ -158,6 +159,7 @@ def load_table_file(path: str | Path, failure: float | None = None) -> TableFile
 
 
 def _margins(published: Published) -> tuple[Any, Any]:
+    """Exact totals of the rows and of the columns, as arrays."""
     rows, columns = (np.asarray(counts) for counts in published.margins.counts)
     return rows, columns
 
@@ -178,13 +180,13 @@ def _mechanism(table: Keys, published: Published) -> tuple[int | None, Mechanism
     rows, columns = published.margins.counts
     space = sensitivity_space(rows, columns, records)
     if space.rank == 0:
-        raise ValueError("the margins settle the table: there is nothing left to add noise to")
+        raise ValueError("the margins determine the table: there is nothing left to add noise to")
     value = float(table.number(MADE[noise]))
     return records, KNorm(space, value) if noise == "k-norm" else SpanGaussian(space, value)
 
 
 def _of_noise(mechanism: Any, made_for: int | None) -> dict[str, Guarantee]:
-    """Guarantee of every cell's noise for a change of one record, which moves two cells."""
+    """Guarantee of noise of every cell for a change of one record, pure DP or zCDP; none if made for the margins."""
     if made_for is not None:
         return {}
     certain = mechanism.privacy_loss(1, MOVED).loss_bound(0.0)
@@ -194,7 +196,7 @@ def _of_noise(mechanism: Any, made_for: int | None) -> dict[str, Guarantee]:
 
 
 def _table(table: Keys, key: str, shape: tuple[int, ...], kind: type) -> Any:
-    """A list of rows of numbers, or None."""
+    """Rows of numbers of one type, of a given shape; None without the key."""
     rows = table.get(key, list, "a list of rows of numbers", None)
     if rows is None:
         return None
@@ -209,7 +211,7 @@ def _table(table: Keys, key: str, shape: tuple[int, ...], kind: type) -> Any:
 
 
 def _prior(table: Keys, published: Published) -> TablePrior:
-    """A law of one record, one way out of three."""
+    """Prior of a table `[prior]`, from exactly one of its three keys."""
     given = [key for key in _PRIOR if table.has(key)]
     if len(given) != 1:
         raise ValueError(f"{table.file}: {table.key}: give exactly one of {', '.join(_PRIOR)}, got {given or 'none'}")

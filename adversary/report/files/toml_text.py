@@ -1,4 +1,4 @@
-"""TOML as people write it: read with limits, its slips named with their remedy, its values shown as they are written.
+"""Reading of TOML with limits, errors that name usual mistakes with their remedy, and values as TOML for messages.
 
 Nothing in a file is executed. A file of more than 1 MiB or nested more than 20 deep is refused before it is parsed: the
 parser takes quadratic time for long keys, and recurses into brackets.
@@ -15,20 +15,24 @@ from typing import Any
 
 from adversary.report.files.tables.table_data import TYPED
 
+# Limits of a TOML file: its size in bytes, and the depth of nesting.
 MOST_BYTES, DEEPEST = 2**20, 20
-"""Limits of a TOML file: its size, and how deep a value may lie in it."""
 
 # Whole numbers of TOML have 64 bits.
 _WHOLE = 2**63
+
+# Strings and comments, which are removed before brackets are counted. Possessive quantifiers rule out backtracking.
 _STRING = re.compile(
     r'"""(?:\\.|[^\\])*?(?:"""|\Z)|\'\'\'.*?(?:\'\'\'|\Z)|"(?:\\.|[^"\\\n])*+"?|\'[^\'\n]*+\'?|#[^\n]*', re.DOTALL
 )
 
 # Tables of which a file may have several, by name.
 PLURALS = {"adversary": "adversaries", "truth": "truths", "profile": "profiles"}
+
+# Dotted keys nested deeper than the limit.
 _LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{DEEPEST}}}")
 
-# Slips in a line, as regular expressions, and the remedy; the first that fits.
+# Usual mistakes in a line, as regular expressions, with their remedy; the first that matches is named.
 _SLIPS = {
     r"[“”„‘’]": 'quotes are straight, "..."',
     r"^[{<]": "this looks like another format: a file of adversary is TOML, keys and values as in rho = 0.5",
@@ -84,7 +88,7 @@ def read_toml(file: Path) -> dict[str, Any]:
 
 
 def _slip(given: bytes, error: str) -> str:
-    """An error of the parser with the line that it is about, and what is mostly wrong with it."""
+    """Error of the parser with its line in the file, and the likely mistake."""
     place = re.search(r" \(at line (\d+), column \d+\)", error)
     if place is None:
         return error
@@ -100,7 +104,7 @@ def _slip(given: bytes, error: str) -> str:
 
 
 def as_toml(value: Any) -> str:
-    """A value as its file has it, for messages.
+    """Value written as TOML, for messages.
 
     Parameters
     ----------
@@ -119,7 +123,7 @@ def as_toml(value: Any) -> str:
 
 
 def _check_values(document: Mapping[str, Any], file: Path) -> None:
-    """ValueError for what lies too deep, a whole number of more than 64 bits, or a NUL, which NetCDF does not hold."""
+    """ValueError for too deep nesting, whole numbers of more than 64 bits, and NUL, which NetCDF cannot store."""
     waiting: list[tuple[str, int, Any]] = [("", 0, document)]
     for key, depth, value in waiting:
         if depth > DEEPEST:
@@ -137,7 +141,7 @@ def _check_values(document: Mapping[str, Any], file: Path) -> None:
 
 
 def written_otherwise(text: str) -> str:
-    """The end of an error about a text that is no number: a percentage or a decimal comma, as it is to be written.
+    """Remedy for a text that should be a number, to end an error: a percentage or decimal comma written as a number.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What commands, figures and pages share: tables on the screen, colours and marks, words and text that is safe."""
+"""Kit of commands, figures and pages: answers, documents, tables, their rendering, and texts that are safe to show."""
 
 import lazy_loader
 

@@ -1,7 +1,7 @@
-"""What an answer says beside its numbers, and both as JSON: all of it from the DataTree that `solve` returns.
+"""Summary of an answer (title, verdict, warnings) and its JSON, both from the DataTree that `solve` returns.
 
-Title, verdict and warnings are an attribute of the tree, so that screen, page, JSON and data file say the same, and
-JSON needs no page: neither tables nor figures nor sections.
+The summary is an attribute of the tree, so that screen, page, JSON and data file agree, and JSON needs no document:
+neither tables nor figures nor sections.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from adversary._core import finite
 # Version of the keys of JSON records.
 SCHEMA = 1
 
-# Where the tree has its `Summary`, as JSON.
+# Attribute of the tree with its `Summary`, as JSON.
 ATTRIBUTE = "summary"
+
+# Attribute of the tree with the parts that could not be computed and the reasons, by name, as JSON.
 LEFT_OUT = "left_out"
-"""Where the tree says what could not be worked out, by name, and why, as JSON."""
 
 _LABELS = {"type": ["string", "number", "boolean", "null"]}
 RESULT = {
@@ -66,15 +67,15 @@ RESULT = {
 
 
 class Summary(NamedTuple):
-    """What stands beside the numbers of an answer.
+    """Title, verdict and warnings of an answer.
 
     Parameters
     ----------
     title : of the file or the question
     listed : groups whose numbers JSON lists
-    verdict : what came out, in a sentence or two; "" where nothing is concluded
-    status : "holds", "exceeded", "violated", "unreliable", or "" where nothing is judged
-    warnings : what to know before the numbers are believed
+    verdict : conclusion in a sentence or two, "" for none
+    status : "holds", "exceeded", "violated", "unreliable", or "" if nothing is judged
+    warnings : cautions about the numbers
     """
 
     title: str
@@ -84,16 +85,17 @@ class Summary(NamedTuple):
     warnings: Sequence[str] = ()
 
     def on(self, tree: xr.DataTree) -> xr.DataTree:
-        """The tree, with this as its attribute."""
+        """Store the summary as an attribute of a tree, and return the tree."""
         tree.attrs[ATTRIBUTE] = json.dumps(self._asdict() | {name: list(getattr(self, name)) for name in LISTS})
         return tree
 
 
+# Fields that JSON has as lists.
 LISTS = ("listed", "warnings")
 
 
 def summary_of(tree: xr.DataTree) -> Summary:
-    """The summary of an answer; of a tree that has none its title, and all groups are listed.
+    """Summary of an answer; for a tree without one, its title and the names of all its groups.
 
     Parameters
     ----------
@@ -121,7 +123,7 @@ def left_out(tree: xr.DataTree) -> dict[str, str]:
 
     Returns
     -------
-    dict, empty where nothing is missing.
+    dict, empty if nothing is missing.
 
     >>> left_out(xr.DataTree())
     {}
@@ -130,7 +132,7 @@ def left_out(tree: xr.DataTree) -> dict[str, str]:
 
 
 def as_json(tree: xr.DataTree) -> dict[str, Any]:
-    """An answer under stable keys: title, verdict, warnings, and the records of the groups that are listed.
+    """Answer as plain values under stable keys: title, verdict, warnings, and records of the listed groups.
 
     Parameters
     ----------
@@ -138,7 +140,7 @@ def as_json(tree: xr.DataTree) -> dict[str, Any]:
 
     Returns
     -------
-    dict, as the schema `RESULT` has it.
+    dict that satisfies the schema `RESULT`.
 
     >>> tree = xr.DataTree.from_dict({"risk": xr.Dataset({"ratio": 2.0})})
     >>> as_json(Summary("One cell", ["risk"]).on(tree))["records"]
@@ -162,14 +164,14 @@ def to_json(tree: xr.DataTree) -> str:
 
 
 def records(dataset: xr.Dataset, group: str = "") -> Iterator[dict[str, Any]]:
-    """Every number of a dataset with its labels.
+    """Numbers of a dataset, each with its labels, error and direction.
 
     Parameters
     ----------
     dataset : an array "mcse" over "measure", if there is one, has the standard errors of the arrays it names; an
         array's attribute "direction" says whether its numbers are exact, estimates or bounds, and labels along "side"
         or "end" which bound each is
-    group : where it is from
+    group : name of the dataset's group
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The parts of an audit: adversaries, truths, groups side by side, statuses and warnings."""
+"""Parts of an audit for tables and sentences: groups of one adversary or truth, statuses, and budgets in words."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STATUS = {
     "violated": "violated: the guarantee is false; the plan's own privacy loss exceeds it",
     "unreliable": "unreliable: some posteriors could not be sampled, so that this cannot be judged",
 }
-"""What the status of a bound means."""
+"""Statuses of a bound, with their meanings."""
 
 
 # Columns of `both_targets`.
@@ -45,17 +45,23 @@ AVERAGES = {
     "ratio": ("expected ratio, in", "number"),
 }
 
-# In the place of an average under a truth that the adversary holds impossible.
+# Shown instead of an average under a truth that the adversary excludes.
 RULED_OUT = {None: "ruled out"}
 
 
 def group(tree: xr.DataTree, name: str) -> xr.Dataset | None:
-    """A group; None where there is none."""
+    """Group of an audit as a Dataset; None if it has no such group."""
     return tree[name].to_dataset() if name in tree.children else None
 
 
 def joined(risk: xr.Dataset, **arrays: tuple[xr.Dataset | None, str]) -> xr.Dataset:
-    """Arrays of groups by new names, with their errors: NaN for what there is not, or not of an adversary of `risk`."""
+    """Dataset of arrays from several groups, under new names, with their errors.
+
+    Parameters
+    ----------
+    risk : group `risk`, whose adversaries the result has
+    **arrays : (group, name of its array) by new name; NaN if the group is None or lacks an adversary
+    """
     variables: dict[str, Any] = {}
     errors: dict[str, xr.DataArray] = {}
     for new, (one, name) in arrays.items():
@@ -72,25 +78,32 @@ def joined(risk: xr.Dataset, **arrays: tuple[xr.Dataset | None, str]) -> xr.Data
 
 
 def both_targets(risk: xr.Dataset, one: xr.Dataset, **more: tuple[xr.Dataset | None, str]) -> xr.Dataset:
-    """Averages of a group over "target" under `AVERAGES`, and other arrays as of `joined`."""
+    """Dataset of a group's averages with the target in and out, under the names of `AVERAGES`, and more as `joined`.
+
+    Parameters
+    ----------
+    risk : group `risk`, whose adversaries the result has
+    one : group with dim target
+    **more : further arrays, as for `joined`
+    """
     inside, outside = (one.sel(target=side, drop=True) for side in ("in", "out"))
     mean = {"in": (inside, "posterior_mean"), "out": (outside, "posterior_mean"), "ratio": (inside, "ratio_mean")}
     return joined(risk, **mean, **more)
 
 
 def of_reader(data: xr.Dataset, name: str) -> xr.Dataset:
-    """The part of a group that is about one adversary, with posteriors where there are log Bayes factors.
+    """Group of an audit for one adversary, with posteriors if it has only log Bayes factors.
 
     Parameters
     ----------
-    data : group of an audit, with dim `adversary` where there are several
+    data : group of an audit, with dim `adversary` if there are several
     name : of the adversary
     """
     return with_posteriors(data.sel(adversary=name, drop=True) if "adversary" in data.dims else data)
 
 
 def truths(scenario: Scenario) -> dict[str, Scenario]:
-    """The scenario with one truth at a time, by the truth's name; a single truth has the name ""."""
+    """Scenarios with one truth each, by the truth's name; a single truth has the name ""."""
     if "truths" not in scenario.document:
         return {"": scenario}
     scenarios = {}
@@ -134,17 +147,17 @@ def unreliable(risk: xr.Dataset) -> bool:
 
 
 def error(risk: xr.Dataset, measure: str, unit: float = 1.0) -> str:
-    """The standard error of one of an adversary's averages, as text to follow it; nothing where it is exact."""
+    """Standard error of one of an adversary's averages, as text to follow it; "" if it is exact."""
     return give_or_take(unit * float(risk["mcse"].sel(measure=measure))) if "mcse" in risk else ""
 
 
 def bound_name(shown: xr.Dataset) -> str:
-    """The definitions of bounds that `shown_bound` chose, by name."""
+    """Names of the definitions whose bounds `shown_bound` chose, joined by "or"."""
     return join_words(list(dict.fromkeys(definition_words(str(name)) for name in np.ravel(shown["definition"]))), "or")
 
 
 def may_fail(failure: float) -> str:
-    """That the bound which is shown holds but for a probability, a sentence to follow others; "" if it is certain."""
+    """Sentence, to follow others, on the probability with which a bound fails; "" if it is certain."""
     return f" The bound holds in all but {percentage(failure, True)} of releases." if failure else ""
 
 
@@ -162,13 +175,13 @@ def nine_in_ten(risk: xr.Dataset, digits: int = DIGITS, most: float = 1.0) -> st
 def budget_words(
     noises: Iterable[tuple[str, Mechanism]], unit: PrivacyUnit | None = None, contribution: float = 1
 ) -> str:
-    """The budget of a plan in all and how it is divided over its levels; "" where no noise has a budget.
+    """Budget of a plan in words: its total, and its shares by level; "" if no noise has a budget.
 
     Parameters
     ----------
-    noises : levels with their noise, one level as often as it is published; what is exact has no budget
-    unit : of privacy, for the numbers of a level that one unit changes; one unless given
-    contribution : by how much one unit changes each of them
+    noises : (level, its noise), one for each publication; exact levels have no budget
+    unit : privacy unit, for the number of counts of a level that one unit changes; 1 if not given
+    contribution : largest change of each of these counts by one unit
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
     >>> budget_words((name, DiscreteGaussian.from_rho(0.1 / 3)) for name in ("block", "group", "tract"))
@@ -181,7 +194,7 @@ def budget_words(
 def _budgets(
     noises: Iterable[tuple[str, Mechanism]], unit: PrivacyUnit | None, contribution: float
 ) -> dict[str, dict[str, list[float]]]:
-    """What each level spends of each kind of budget, as often as it is published."""
+    """Budgets spent: by parameter ("rho", "epsilon"), then by level, one for each publication."""
     spent: dict[str, dict[str, list[float]]] = {}
     for level, noise in noises:
         for name, x in {} if noise.is_exact else _nominal(noise, contribution).budget.items():
@@ -191,13 +204,13 @@ def _budgets(
 
 
 def remedy(plan: Plan, profile: RiskProfile, failure: float, statistic: str, releases: int = 1) -> str:
-    """The budget with which a plan's noise would keep a risk profile that it breaks, or the input to change.
+    """Remedy for a plan whose noise does not satisfy a risk profile: the budget that would, or the input to change.
 
     Parameters
     ----------
-    plan : whose noise does not keep the profile
-    profile, failure, statistic : that it was judged by
-    releases : that the levels of the plan are, each with an equal part of them; the budget is of one release
+    plan : whose noise does not satisfy the profile
+    profile, failure, statistic : by which it was judged
+    releases : number of equal releases that the levels of the plan are; the budget is of one release
 
     Returns
     -------
@@ -215,7 +228,8 @@ def remedy(plan: Plan, profile: RiskProfile, failure: float, statistic: str, rel
         return "No budget is known that would keep it: choose other noise in plan, or let profile tolerate more."
     wider = plan.scaled(factor)
     spent = _budgets([(one.name, one.mechanism) for one in wider.levels], wider.privacy_unit, wider.contribution)
-    name, total = "rho", wider.total_rho  # of noises of two kinds
+    # rho, unless all noise has epsilon: noises of two kinds have no sum of epsilons
+    name, total = "rho", wider.total_rho
     if len(spent) == 1 and "epsilon" in spent:
         name, total = "epsilon", sum(map(sum, spent["epsilon"].values()))
     several = " in all" * (sum(not one.is_exact for one in wider.levels) > releases)
@@ -224,7 +238,7 @@ def remedy(plan: Plan, profile: RiskProfile, failure: float, statistic: str, rel
 
 
 def _nominal(noise: Mechanism, change: float) -> Guarantee:
-    """The guarantee of one number by the parameter of its noise, for a change of that size."""
+    """Nominal guarantee of one noisy number, by the parameter of its noise, for a change of that size."""
     single = noise.nominal_guarantee
     if change == 1 or noise.is_local:
         return single
@@ -234,7 +248,7 @@ def _nominal(noise: Mechanism, change: float) -> Guarantee:
 
 
 def _divided(unit: str, levels: Mapping[str, list[float]]) -> str:
-    """A budget in all, and its shares: of each level, or alike of all."""
+    """Budget of one parameter in words: the total and its shares, of each level or one for all equal ones."""
     shares = [_share(level, every) for level, every in levels.items()]
     alike = {_budget_number(x) for every in levels.values() for x in every}
     if len(levels) > 1 and len(alike) == 1 and all(len(every) == 1 for every in levels.values()):
@@ -246,7 +260,7 @@ def _divided(unit: str, levels: Mapping[str, list[float]]) -> str:
 
 
 def _share(level: str, every: list[float]) -> str:
-    """Budget of one level, in words."""
+    """Share of one level in words, from the budgets of its publications."""
     alike = {_budget_number(x) for x in every}
     if len(every) > 1 and len(alike) == 1:
         return f"{alike.pop()} in each of {len(every)} releases of the {level}"
@@ -254,7 +268,7 @@ def _share(level: str, every: list[float]) -> str:
 
 
 def _budget_number(x: float) -> str:
-    """In full where that is short, as somebody gave it; else to three digits."""
+    """Budget as text: in full if that is short, as it was given; else with three digits."""
     text = f"{x:.12g}"
     return text if len(text) <= SHORT else format_number(x)
 
@@ -264,20 +278,20 @@ SHORT = 7
 
 
 def definition_words(name: str) -> str:
-    """A definition in words."""
+    """Name of a definition in a sentence."""
     return "the plan's own loss" if name == "privacy loss" else name
 
 
+# Interpretations of a budget: neighbour relation, and number of cells that the adversary reads.
 READINGS = (("unbounded", 1), ("bounded", 1), ("bounded", 2))
-"""Neighbours that a budget may mean, and cells that an adversary may watch."""
 
 
 def readings(scenario: Scenario) -> tuple[dict[str, Scenario], list[str]]:
-    """The scenario as it would be for other neighbours or cells, by name; and why some do not apply."""
+    """(the scenario under every other interpretation of its budget, by name; reasons for those that do not apply)."""
     scenarios: dict[str, Scenario] = {}
     refused: list[str] = []
     if scenario.is_local:
-        # of a unit's own answer all neighbours are alike
+        # for a unit's own answer both neighbour relations are the same
         return scenarios, refused
     for neighbours, cells in READINGS:
         name = reading(neighbours, cells)
@@ -291,7 +305,7 @@ def readings(scenario: Scenario) -> tuple[dict[str, Scenario], list[str]]:
 
 
 def _unfit(scenario: Scenario, cells: int) -> str:
-    """Why a meaning of the budget does not apply."""
+    """Reason, as a clause, why an interpretation of the budget does not apply to a scenario."""
     if cells == 1:
         return "because the scenario's noise, counts or beliefs do not fit it"
     attack = next((one.attack for one in scenario.readers.values() if one.attack != "characteristics"), None)
@@ -303,11 +317,11 @@ def _unfit(scenario: Scenario, cells: int) -> str:
 
 
 def reading(neighbours: str, cells: int) -> str:
-    """A meaning of the budget by name."""
+    """Name of an interpretation of the budget."""
     return f"{neighbours}, {'one cell' if cells == 1 else 'both cells'} read"
 
 
 def budget(scenario: Scenario) -> str:
-    """The budget of the plan in all, and at each level of the file; "" where its noise has none."""
+    """Budget of a scenario's plan in words: its total, and at each level of the file; "" if its noise has none."""
     levels = [(scenario.origins[level.name], level.mechanism) for level in scenario.plan.levels]
     return budget_words(levels, scenario.plan.privacy_unit, scenario.plan.contribution)

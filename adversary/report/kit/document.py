@@ -1,7 +1,7 @@
-"""What a command answers, for people: sections about labelled numbers, under the title and verdict that these have.
+"""Document of an answer, for people: sections of text, tables and figures about the labelled numbers of a DataTree.
 
-A `Document` is shown in three ways (`rendering`): on the screen, as a page, as Markdown. Its numbers are a DataTree
-(`answer`), which JSON and the data file are written from; a table only arranges them for reading.
+A `Document` is shown in three ways (`rendering`): on the screen, as a page, as Markdown. JSON and the data file are
+written from the DataTree (`answer`) alone; tables only arrange its numbers.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from adversary.report.kit.tables import Table
 
 @dataclass
 class Figure:
-    """A figure that is drawn once, when the page is written.
+    """Figure that is drawn once, when the page is written.
 
     Parameters
     ----------
     name : of its file
-    draw : draws it, and returns its axes; ValueError where there is nothing to show
+    draw : function that draws it and returns its axes; ValueError if there is nothing to show
     caption : under it
-    finding : what it shows, for those who cannot see it; the caption where not given
+    finding : alternative text, the caption if not given
     """
 
     name: str
@@ -44,10 +44,11 @@ class Figure:
 
     @cached_property
     def phone_svg(self) -> bytes | str:
-        """The figure drawn for the width of a phone; or the reason why there is none."""
+        """SVG of the figure drawn for the width of a phone; or the reason why there is none."""
         return self._drawn("phone")
 
     def _drawn(self, size: str) -> bytes | str:
+        """SVG drawn for a width, or a sentence with the error."""
         try:
             with offscreen(size):
                 return to_svg(self.draw(), "page", self.finding or self.caption)
@@ -57,10 +58,10 @@ class Figure:
 
 @dataclass
 class Section:
-    """Part of a document: its finding first, then paragraphs, tables, figures and notes; parts of its own after them.
+    """Part of a document: its finding first, then paragraphs, tables, figures and notes, then sections inside it.
 
-    `folded` sections are closed on a page until they are opened, and open in print. `failure` is why there is no more
-    in it than the reason: see `attempt`.
+    `folded` sections are closed on a page until they are opened, and open in print. `failure` is the error of a section
+    that could not be made, which has nothing else: see `attempt`.
     """
 
     title: str
@@ -78,7 +79,7 @@ class Section:
         self.finding = self.finding or f"Left out: {self.failure}" * bool(self.failure)
 
     def walk(self) -> Iterator[Section]:
-        """This section and those inside it."""
+        """The section and all sections inside it."""
         yield self
         for part in self.parts:
             yield from part.walk()
@@ -90,7 +91,7 @@ class Section:
         return bool(own) or any(part.says for part in self.parts)
 
     def drop_empty_parts(self) -> None:
-        """Leave out parts in which nothing is left."""
+        """Remove sections inside it that have no content and no figures."""
         for part in self.parts:
             part.drop_empty_parts()
         self.parts = [part for part in self.parts if part.says or any(one.figures for one in part.walk())]
@@ -99,19 +100,19 @@ class Section:
 def attempt[**P, S: Section | None](
     title: str, make: Callable[P, S], /, *args: P.args, **kwargs: P.kwargs
 ) -> S | Section:
-    """The section that a function makes; where it fails, one of this title that says why.
+    """Section that a function makes, or one with the error if the function fails.
 
-    The numbers and the other sections took long to compute: one that fails must not take them along.
+    Numbers and other sections took long to compute: an error in one section must not discard them.
 
     Parameters
     ----------
-    title : of the section in its place
-    make : makes the section, or None where there is none
+    title : of the section that replaces a failed one
+    make : function that returns the section, or None
     *args, **kwargs : its arguments
 
     Returns
     -------
-    Section or None, every cell of its tables written once.
+    Section or None; every cell of its tables can be formatted
 
     >>> attempt("Ratio", lambda: Section("Ratio", f"{1 / 0}")).finding
     'Left out: ZeroDivisionError: division by zero'
@@ -119,7 +120,7 @@ def attempt[**P, S: Section | None](
     try:
         section = make(*args, **kwargs)
         parts = () if section is None else section.walk()
-        # a cell fails where it is written
+        # formatting is tried here, since a cell with a wrong value fails only then
         _ = [table.texts for part in parts for table in part.tables]
     except Exception as error:
         return Section(title, failure=error_text(error))
@@ -128,7 +129,7 @@ def attempt[**P, S: Section | None](
 
 @dataclass
 class Card:
-    """What stands under the verdict: few numbers with what they are, one picture, one sentence."""
+    """Card under the verdict: a few numbers with their names, one figure, one sentence."""
 
     numbers: list[tuple[str, str]] = field(default_factory=list)
     figure: Figure | None = None
@@ -137,20 +138,20 @@ class Card:
 
 @dataclass
 class Document:
-    """An answer.
+    """Document of an answer.
 
     Parameters
     ----------
-    data : labelled numbers with their `Summary`: title, verdict and warnings; attributes say where they come from
-    card : what stands under the verdict
+    data : labelled numbers with their `Summary` (title, verdict and warnings); attributes have their provenance
+    card : under the verdict
     lead : sentences before the first section
     sections : in the order of reading
     provenance : names and values, last
-    understood : of the input, sentences before any number
-    partly : the verdict holds, but not for all that was asked about: its bar is amber
-    workbook : the tables are written as one Excel file too
-    todo : the command that comes next, in a sentence, where all sections are not printed
-    main : the table that the screen shows unless all are asked for; the first where not given
+    understood : sentences on how the input was understood, before any number
+    partly : True if the verdict is good for a part of the input only: its bar is then amber
+    workbook : whether the tables are written as one Excel file too
+    todo : the next command, in a sentence, if not all sections are printed
+    main : the one table that the screen shows by default; the first if not given
     """
 
     data: xr.DataTree
@@ -171,7 +172,7 @@ class Document:
 
     @property
     def every_section(self) -> Iterator[Section]:
-        """All sections, those inside others after them."""
+        """All sections, each before those inside it."""
         for section in self.sections:
             yield from section.walk()
 
@@ -198,8 +199,8 @@ class Document:
         return [table for section in self.every_section for table in section.tables]
 
     def draw_once(self) -> None:
-        """Leave out figures that look like an earlier one, as under a second truth."""
-        # names of clips follow from the last bits of a layout, which differ from drawing to drawing
+        """Remove figures that look like an earlier one, such as that of another truth."""
+        # ids of clip paths depend on the last bits of the layout, which differ between drawings
         clips = re.compile(rb"\bp[0-9a-f]{10}\b")
         drawn: set[bytes | str] = set()
         for section in self.every_section:
@@ -212,11 +213,11 @@ class Document:
 
 
 def guarded_document[**P](make: Callable[P, Document]) -> Callable[P, Document]:
-    """Decorator of a function that makes a document of a DataTree: where it fails, one of the numbers alone.
+    """Decorator of a function that makes a document of a DataTree: if it fails, the document has the error alone.
 
     Parameters
     ----------
-    make : takes the tree as one of its arguments
+    make : function that has the tree among its arguments
 
     >>> made = guarded_document(lambda tree: Document(tree, lead=[tree.attrs["title"]]))
     >>> made(xr.DataTree.from_dict({"risk": xr.Dataset({"ratio": 2.0})})).failures

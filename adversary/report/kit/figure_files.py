@@ -1,4 +1,4 @@
-"""From matplotlib axes to a file: the size that figures are drawn at, their alternative text, their SVG by theme.
+"""SVG files of matplotlib figures: the size they are drawn at, their alternative text, and their colours by theme.
 
 Figures are drawn in the light colours. In a page every colour is a variable with the light one as its default, so that
 one drawing serves a light and a dark page; a dark file has the dark colours themselves.
@@ -19,9 +19,9 @@ from adversary.report.kit.safe_text import printable
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Colours by role, in either mode: text, bounds and what was before; quieter text; spines and bars; what cannot be;
-# the adversary after the release; what the title speaks of, or what is compared; a third and a fourth thing; the
-# ground.
+# Colours by role, in either mode. ink: text, bounds and priors; quiet: text of less weight; line: spines and bars;
+# impossible: impossible values; after: posteriors; finding: the subject of the title, or the compared case; third and
+# fourth: further cases; paper: the background.
 LIGHT = {
     "ink": "#1F2933", "quiet": "#5F6B7A", "line": "#D5DBE1", "impossible": "#E9EDF1",
     "after": "#0072B2", "finding": "#B8470B", "third": "#1A6941", "fourth": "#7D3866", "paper": "#FFFFFF",
@@ -31,22 +31,22 @@ DARK = {
     "after": "#5BB0E8", "finding": "#FF8A4C", "third": "#54BA98", "fourth": "#CF5DBC", "paper": "#14181E",
 }  # fmt: skip
 
-# Of the letters of an SVG; layout is measured with DejaVu Sans, the widest of them.
+# Fonts of an SVG. Layout is measured with DejaVu Sans, the widest of them, so that text fits in every one.
 FAMILY = "Inter, system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 
-# True while a page is drawn: its figures are no windows, and pyplot does not hold them.
+# True while figures are drawn for a page: pyplot then neither shows nor holds them.
 OFFSCREEN: ContextVar[bool] = ContextVar("offscreen", default=False)
 
-# What figures are drawn for: "phone", "column" or "wide".
+# Width that figures are drawn for: "phone", "column" or "wide".
 SIZE: ContextVar[str] = ContextVar("size", default="column")
 
-# Settings: letters stay letters, and the same figure is the same bytes.
+# Settings of matplotlib's SVG: letters as text, not as paths, and the same bytes for the same figure.
 SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "adversary"}
 
 
 @contextmanager
 def offscreen(size: str = "column") -> Iterator[None]:
-    """Figures of one size for a file alone, which pyplot neither shows nor holds."""
+    """Context in which figures are drawn at one size and for a file alone: pyplot neither shows nor holds them."""
     hidden, width = OFFSCREEN.set(True), SIZE.set(size)
     try:
         yield
@@ -56,11 +56,11 @@ def offscreen(size: str = "column") -> Iterator[None]:
 
 
 def figure_of(axes: Any) -> Figure:
-    """Figure of axes, of several of them, or itself.
+    """Matplotlib figure of axes.
 
     Parameters
     ----------
-    axes : one, an array of them, or a figure
+    axes : axes, an array of them, or the figure itself
     """
     import numpy as np
     from matplotlib.artist import Artist
@@ -123,7 +123,7 @@ def to_svg(axes: Any, mode: str = "light", alt: str = "") -> bytes:
 
 
 def _coloured(text: str, mode: str) -> str:
-    """An SVG in the colours of a mode."""
+    """Text of an SVG with the light colours replaced by those of a mode."""
     if mode == "light":
         return text
     colours = {
@@ -133,12 +133,12 @@ def _coloured(text: str, mode: str) -> str:
 
 
 def inline_svg(svg: bytes, name: str) -> str:
-    """An SVG as a part of a page: nothing before its element, and names in it that no other part of the page has.
+    """SVG element to put into a page: without declaration and metadata, and with ids that are unique on the page.
 
     Parameters
     ----------
     svg : the file
-    name : put before the names in it that are used
+    name : prefix of the ids that are referred to; other ids are removed
 
     >>> inline_svg(b'<?xml version="1.0"?><svg><g id="a"/><g id="b c"/><use xlink:href="#a"/></svg>', "no. 1")
     '<svg><g id="no-1-a"/><g/><use xlink:href="#no-1-a"/></svg>'

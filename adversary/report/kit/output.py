@@ -1,6 +1,6 @@
-"""What every command does with its answer: print it, and write page, numbers, tables and figures, all or none.
+"""Output of a command: its answer printed, and page, numbers, tables and figures written, all or none.
 
-JSON is printed from the numbers alone. A document is made only where one is shown or written.
+JSON is printed from the numbers alone. A document is made only if it is shown or written.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ FORMS = ("text", "json", "csv", "md")
 
 
 class Answer(NamedTuple):
-    """What a command answers.
+    """Answer of a command.
 
     Parameters
     ----------
     tree : labelled numbers with their `Summary`
-    document : makes a document of them
-    code, problem : with which the command ends, and one line on why where it is not 0
+    document : function that makes a document of the tree
+    code, problem : exit code of the command, and one line with the reason if it is not 0
     """
 
     tree: xr.DataTree
@@ -41,8 +41,8 @@ class Answer(NamedTuple):
 def write(document: Document, folder: Path) -> list[Path]:
     """Write the page, the numbers, a CSV file for every table and an SVG file for every figure.
 
-    All are made in a hidden folder inside this one and moved out when they are whole. Where the page cannot be made,
-    the numbers stay, since they took long to compute, unless a page of earlier numbers is there.
+    All are made in a hidden folder inside this one and moved out when they are complete. If the page cannot be made,
+    the numbers are written alone, since they took long to compute, unless a page of earlier numbers is there.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ def write(document: Document, folder: Path) -> list[Path]:
 
 
 def _render(document: Document) -> Iterator[tuple[str, bytes]]:
-    """Names and contents of the page, of the tables and of the figures that could be drawn."""
-    # late: JSON needs neither screen nor page
+    """(file name, content) of the page, of the tables and of the figures that could be drawn."""
+    # imported late: JSON needs neither screen nor page
     from adversary.report.kit.rendering import to_csv, to_html, to_workbook
 
     document.draw_once()
@@ -87,12 +87,13 @@ def _render(document: Document) -> Iterator[tuple[str, bytes]]:
 
 
 def _file_names(names: list[str]) -> list[str]:
-    """A name for each; those that occur more than once are counted."""
+    """Unique file names for these names: repeated ones are numbered."""
     seen = [names[: i + 1].count(name) for i, name in enumerate(names)]
     return list(safe_names(f"{name} {n}" if n > 1 else name for name, n in zip(names, seen, strict=True)).values())
 
 
 def _write(hidden: Path, folder: Path, name: str, content: bytes) -> Path:
+    """Write a file into the hidden folder; an OSError names the path that it was to have."""
     try:
         (hidden / name).write_bytes(content)
     except OSError as error:
@@ -107,11 +108,11 @@ def deliver(
 
     Parameters
     ----------
-    answer : its document is made where it is written, or printed as anything but JSON
+    answer : its document is made if it is written, or printed in another form than JSON
     form : one of `FORMS`
     out : an existing directory
-    quiet : nothing is printed but warnings
-    full : as text, every section; else the card, one table and the cautions
+    quiet : print nothing but warnings
+    full : print every section as text; otherwise the card, one table and the cautions
     """
     missing = [f"{name}: {why}" for name, why in left_out(answer.tree).items()]
     if out is not None or not (quiet or form == "json"):
@@ -131,7 +132,7 @@ def deliver(
 
 
 def _print(document: Document, form: str, full: bool) -> None:
-    """On the screen, as Markdown, or its tables as CSV."""
+    """Print a document as text, as Markdown, or its tables as CSV."""
     from adversary.report.kit.rendering import show, to_csv, to_markdown
 
     if form == "text":
@@ -144,7 +145,7 @@ def _print(document: Document, form: str, full: bool) -> None:
 
 
 def check_directory(directory: str | Path) -> Path:
-    """A directory to write into, made if need be and tested by a temporary file.
+    """Directory to write into, made if necessary and tested by a temporary file.
 
     Parameters
     ----------
@@ -169,11 +170,11 @@ def check_directory(directory: str | Path) -> Path:
 
 
 def check_form(form: str) -> str:
-    """One of `FORMS`.
+    """Name of a form of output, after a check that it is one of `FORMS`.
 
     Parameters
     ----------
-    form : a word
+    form : of the option `--format`
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Whether the planned release keeps the risk profile of its scenario: the verdicts, and their words."""
+"""Verdicts on whether the planned release satisfies the risk profile of its scenario, and sentences about them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from adversary.report.files import Scenario
 from adversary.report.kit.audit_words import definition_words, remedy
 
 GROUP = "profile"
+
+# Key of the sentence for a broken profile without any guarantee in the scenario.
 UNPROMISED = "broken, and nothing guaranteed"
 
-# The verdict on the planned release in a sentence.
+# Sentences for the verdicts on the planned release.
 SAID = {
     KEPT: "The planned release keeps the risk profile.",
     BROKEN: "The risk profile is broken: neither a guarantee nor the noise itself keeps it.",
@@ -26,7 +28,7 @@ SAID = {
 
 
 def with_verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.DataTree:
-    """The audit with its verdicts in the group "profile"; as it is where the scenario has no profile."""
+    """Copy of an audit with the verdicts in group "profile"; the audit itself if the scenario has no profile."""
     if scenario.profile is None:
         return tree
     result = tree.copy()
@@ -35,9 +37,10 @@ def with_verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.DataTree:
 
 
 def verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.Dataset:
-    """Those of `budget.verdicts`; attribute `caveat` tells of adversaries whom no profile covers.
+    """Verdicts of `budget.verdicts` on the scenario's plan, from the audit's group "profile" if it has one.
 
-    Attribute `remedy` is the budget that would keep a profile which is broken, or the input to change.
+    Attribute `caveat` is about adversaries whom no profile covers; `remedy` is the budget that would satisfy a broken
+    profile, or the input to change.
     """
     if GROUP in tree.children:
         return tree[GROUP].to_dataset()
@@ -54,13 +57,13 @@ def verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.Dataset:
 
 
 def dependent_adversaries(scenario: Scenario) -> dict[str, int]:
-    """Adversaries whose beliefs about others depend on the target, with the people these move with the target."""
+    """Adversaries whose beliefs about others depend on the target: by name, the difference of a count in people."""
     moved = {name: (one.count_shift(scenario.plan), one.shift) for name, one in scenario.readers.items()}
     return {name: count for name, (count, own) in moved.items() if count > own}
 
 
 def depends(names: Collection[str]) -> str:
-    """That what these adversaries believe of everybody else depends on the target, as a sentence."""
+    """Sentence: these adversaries' beliefs about everybody else depend on whether the target is in."""
     named = f"adversar{'ies' if len(names) > 1 else 'y'} {join_words(list(names))}"
     who = named if all(names) else "this adversary"
     return f"What {who} believe{'s' * (len(names) == 1)} of everybody else depends on whether the target is in."
@@ -77,12 +80,12 @@ def caveat(scenario: Scenario) -> str:
 
 
 def verdict_sentence(table: xr.Dataset, *, also: bool = False) -> str:
-    """The sentence of these verdicts, with the remedy where the profile is broken.
+    """Sentence on the verdicts, with the remedy if the profile is broken.
 
     Parameters
     ----------
-    table : of `verdicts`
-    also : it follows a sentence on a violated guarantee
+    table : result of `verdicts`
+    also : whether the sentence follows one on a violated guarantee
     """
     status = str(table.attrs["status"])
     sentence = SAID[UNPROMISED if status == BROKEN and table.sizes["definition"] == 1 else status]
@@ -92,10 +95,10 @@ def verdict_sentence(table: xr.Dataset, *, also: bool = False) -> str:
 
 
 def broken_line(table: xr.Dataset) -> str:
-    """Line on a risk profile that the release does not keep; "" if it is kept.
+    """Line on a risk profile that the release does not satisfy; "" if it does.
 
     If the profile is broken: the privacy loss that it allows, the loss by every guarantee that holds and by the noise
-    itself, and what would keep the profile. If it is not covered: the reason.
+    itself, and the remedy. If it is not covered: the reason.
     """
     status = str(table.attrs["status"])
     if status == KEPT:
@@ -108,7 +111,7 @@ def broken_line(table: xr.Dataset) -> str:
         f"{format_bound(loss, True)} by {definition_words(str(name))} ({failure_of(failure)})"
         for name, loss, failure in zip(*(true[key].values for key in ("definition", "loss", "failure")), strict=True)
     ]
-    # NaN asks for less than no information
+    # NaN: the profile allows less than a release without information
     allowed = np.nan_to_num(float(true["allowed"][-1]), nan=0.0)
     cure = str(table.attrs["remedy"])
     allows = f"it allows a privacy loss of {format_bound(allowed, False)}, and spent are {join_words(spent)}"

@@ -1,6 +1,7 @@
-"""A document on the screen, as a page that needs nothing outside itself, and as Markdown; its tables as CSV.
+"""Rendering of a document on the screen, as a self-contained HTML page, and as Markdown; of its tables as CSV.
 
-Texts from files are made safe here, once: nothing moves a cursor, nothing is read as markup, a page escapes them all.
+Texts from files are made safe here, once: no control characters on the screen, no markup in Markdown, all escaped on a
+page.
 """
 
 from __future__ import annotations
@@ -25,27 +26,28 @@ from adversary.report.kit.safe_text import printable
 from adversary.report.kit.tables import WORDS, Measured, Table
 from adversary.report.words import environment
 
-# Of what is not printed on a terminal.
+# Width of output that is not printed on a terminal.
 WIDTH = 120
-NAME = 26
-"""Letters of words that stay in one line of a table on the screen."""
 
-# Of the one table that is printed unless all are asked for, at most.
+# Words of up to so many letters are not broken in a table on the screen.
+NAME = 26
+
+# Largest size of the one table that is printed by default.
 COLUMNS, ROWS = 6, 12
 COLOURS = {"holds": "green", "exceeded": "red", "violated": "red", "unreliable": "red"}
 
 
 class Screen(Console):
-    """A console on which texts of other people move no cursor and turn no line."""
+    """Console of rich that removes control characters from all texts, which may come from files."""
 
     def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
-        """Every piece of text, as it is about to be written."""
+        """Segments of text to write, made printable."""
         for text, style, control in super().render(renderable, options):
             yield Segment(printable(text), style, control)
 
 
 def console() -> Console:
-    """Standard output, as wide as the terminal."""
+    """Console on standard output, as wide as the terminal."""
     return Screen(width=None if sys.stdout.isatty() else WIDTH)
 
 
@@ -55,7 +57,7 @@ def show(document: Document, *, full: bool = True) -> None:
     Parameters
     ----------
     document : the answer
-    full : every section; else the card, one table and the first sentence of every caution, where there is a table
+    full : print every section; otherwise the card, one table and the first sentence of every caution
     """
     screen, tables = console(), document.on_screen
     summary = document.summary
@@ -67,7 +69,8 @@ def show(document: Document, *, full: bool = True) -> None:
         screen.print(Text(summary.verdict, style="yellow" if partly else COLOURS.get(summary.status, "bold")))
     if document.card:
         _show_card(document.card, screen)
-    if full or not tables:  # an answer in words is its words
+    # an answer without tables is in words alone, all of which are printed
+    if full or not tables:
         for line in document.lead:
             screen.print(Text(line))
         for section in document.sections:
@@ -76,12 +79,13 @@ def show(document: Document, *, full: bool = True) -> None:
         _show_main(document.main or tables[0], len(tables), screen)
         if document.todo:
             screen.print(Text(document.todo), overflow="ignore", crop=False, soft_wrap=True)
-    for line in summary.warnings:  # last, where the eye ends
+    # last, so that they stand above the prompt
+    for line in summary.warnings:
         screen.print(Text(f"\nTake care. {line if full else first_sentence(line)}", style="bold"))
 
 
 def _show_main(table: Table, tables: int, screen: Console) -> None:
-    """One table, its columns and rows cut to what is read at a glance, and where the rest is."""
+    """Print one table, cut to a few columns and rows, and a line on what `--full` prints."""
     short = table.glance(COLUMNS, ROWS)
     screen.print("", _grid(short, max(NAME, 2 * screen.width // 5)), sep="\n")
     rows, columns = len(table.rows) - len(short.rows), len(table.typed) - len(short.typed)
@@ -91,6 +95,7 @@ def _show_main(table: Table, tables: int, screen: Console) -> None:
 
 
 def _show_card(card: Card, screen: Console) -> None:
+    """Print the numbers and the sentence of a card."""
     for name, value in card.numbers:
         screen.print(Text(f"  {name}: {value}"))
     if card.sentence:
@@ -101,11 +106,12 @@ def _show_section(section: Section, screen: Console) -> None:
     if not (section.on_screen and section.says):
         return
     screen.print("", Text(section.title, style="bold"), sep="\n")
-    # a text to be read, not lines about a table
+    # paragraphs of running text get blank lines between them, lines about a table do not
     apart = "\n" * (len(section.paragraphs) > 1 and not section.tables)
     for line in (section.finding, *section.paragraphs):
         if line:
-            screen.print(Text(line + apart), overflow="ignore", crop=False)  # a path stays whole
+            # never cropped, so that a path can be copied
+            screen.print(Text(line + apart), overflow="ignore", crop=False)
     for table in section.tables:
         if table.title:
             screen.print(Text(table.title))
@@ -119,7 +125,7 @@ def _show_section(section: Section, screen: Console) -> None:
 
 
 def _grid(table: Table, name: int = NAME) -> Grid:
-    """A table; `name`: letters of a name in its first column that stay in one line."""
+    """Table of rich; words of up to `name` letters in its first column are not broken."""
     made, texts = Grid(box=None, pad_edge=False, header_style="bold"), table.texts
     for place, column in enumerate(table.typed):
         # folded, never cut: codes may differ in their last digits alone
@@ -174,16 +180,17 @@ def _section_lines(section: Section, depth: int) -> Iterator[str]:
 
 
 def _link(figure: Figure) -> str:
+    """Markdown image of a figure's file, with its caption."""
     return f"![{_plain(figure.caption)}]({figure.name}.svg)"
 
 
 def _plain(text: str) -> str:
-    """One line in which Markdown finds no markup."""
+    """Text on one line, with the characters of Markdown's markup escaped."""
     return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", " ".join(printable(text).split()))
 
 
 def to_csv(table: Table) -> str:
-    """A table with unrounded numbers: two columns for an interval, and one more for standard errors."""
+    """CSV of a table with unrounded numbers: two columns for an interval, and a further one for standard errors."""
     intervals = [column.kind.endswith("interval") for column in table.typed]
     errors = [any(isinstance(row[i], Measured) and row[i].error for row in table.rows) for i in range(len(table.typed))]
     heads: list[str] = []
@@ -204,7 +211,7 @@ def to_csv(table: Table) -> str:
 
 
 def to_workbook(tables: Mapping[str, Table]) -> bytes:
-    """Tables as one Excel file, a sheet each, with unrounded numbers and nothing that is read as a formula.
+    """Excel file of tables, a sheet each, with unrounded numbers and no cell that is read as a formula.
 
     Parameters
     ----------
@@ -226,7 +233,7 @@ def to_workbook(tables: Mapping[str, Table]) -> bytes:
 
 
 def _inert(cell: Any) -> Any:
-    """A cell in which spreadsheets find no formula."""
+    """Cell that spreadsheets do not read as a formula: an apostrophe before such text, "" for None."""
     if not isinstance(cell, str):
         return "" if cell is None else cell
     text = printable(cell)
@@ -234,14 +241,14 @@ def _inert(cell: Any) -> Any:
 
 
 def to_html(document: Document) -> str:
-    """The document as one HTML page; what is put into it is escaped and made safe to show, nothing may be missing."""
+    """HTML page of a document: all values are escaped and made printable, and an undefined one is an error."""
     folder = Path(__file__).parent / "templates"
     made = environment(folder, autoescape=True, finalize=_finalize, trim_blocks=True).get_template("document.html.j2")
     return printable(made.render(document=document, words=WORDS, inline=inline, coded=_coded))
 
 
 def inline(figure: Figure) -> str:
-    """The figure for a page and for a phone, of which the page shows one; nothing where it could not be drawn."""
+    """SVG of a figure for a wide page and for a phone, of which CSS shows one; "" if it could not be drawn."""
     from markupsafe import Markup
 
     made = {"column": figure.svg, "phone": figure.phone_svg}

@@ -1,8 +1,8 @@
-"""Texts of other people: made safe to show on a terminal, a page or a figure, and to name files and groups after.
+"""Texts from files, made safe to show on a terminal, a page or a figure, and to use in names of files.
 
-Names and titles come from files that anybody may have written. What moves a cursor, reorders or hides text, or is no
-character of an XML file, is taken out by `printable` on every way out: screen, page, Markdown, CSV, figures and
-messages. The numbers keep names as they are: JSON escapes them, NetCDF has them as values, never as names of groups.
+Names and titles come from files that anybody may have written. `printable` removes characters that move a cursor,
+reorder or hide text, or are not allowed in XML; it is applied to all output: screen, page, Markdown, CSV, figures and
+messages. In the numbers names stay unchanged: JSON escapes them, NetCDF has them as values, never as names of groups.
 """
 
 from __future__ import annotations
@@ -18,23 +18,26 @@ from unicodedata import category
 if TYPE_CHECKING:
     import xarray as xr
 
-# Lines, tabs, and the joiners without which some scripts cannot be written.
+# Control and format characters that stay: newlines, tabs, and the joiners that some scripts need.
 _KEPT = "\n\t\u200c\u200d"
+
+# Code points that are no characters, and not allowed in XML.
 _NO_CHARACTERS = "\ufffe\uffff"
 
-# Characters of a file name, far below what any file system allows.
+# Characters of a file name, far below the limit of any file system.
 _LONGEST = 80
 
-# What stands in no file name.
+# Characters that are replaced in file names.
 FOR_FILES = r"[^\w.-]"
 
 
 def netcdf(tree: xr.DataTree) -> bytes:
-    """A NetCDF file in memory: HDF5 ends the process, or says RuntimeError, when it runs out of disk."""
+    """Bytes of a NetCDF file of a tree."""
+    # made in memory: HDF5 ends the process, or raises RuntimeError, when the disk is full
     buffer, dask = BytesIO(), sys.modules.get("dask")
     unasked = dask is not None and "distributed" not in sys.modules
     with dask.config.set(scheduler=dask.get) if dask else nullcontext():
-        # xarray imports it to see whether a cluster holds these arrays, which takes half a second
+        # xarray would import distributed to see whether a cluster holds these arrays, which takes half a second
         if unasked:
             sys.modules["distributed"] = None  # type: ignore[assignment]
         try:
@@ -46,7 +49,7 @@ def netcdf(tree: xr.DataTree) -> bytes:
 
 
 def printable(text: str) -> str:
-    """The text without control characters, escape sequences' first of all, and without what turns its direction.
+    """The text without control characters, above all those of escape sequences, and without changes of direction.
 
     >>> printable("a\\x1b[31mb\\u202ec")
     'a[31mbc'
@@ -55,11 +58,12 @@ def printable(text: str) -> str:
 
 
 def _is_shown(c: str) -> bool:
+    """True for characters that `printable` leaves."""
     return c in _KEPT or (category(c) not in ("Cc", "Cf", "Cs") and c not in _NO_CHARACTERS)
 
 
 def tell(text: str) -> None:
-    """A line on standard error, safe to show.
+    """Print a line on standard error, made safe to show.
 
     Parameters
     ----------
@@ -69,7 +73,7 @@ def tell(text: str) -> None:
 
 
 def safe_names(names: Iterable[str]) -> dict[str, str]:
-    """A name for a file for each of these: no two alike, not even in another case.
+    """Names for files from any texts, all different even if case is ignored, as it is by some file systems.
 
     Parameters
     ----------
@@ -77,7 +81,7 @@ def safe_names(names: Iterable[str]) -> dict[str, str]:
 
     Returns
     -------
-    The names of files, by name.
+    dict of text to name of a file
 
     >>> safe_names(["a b", "a/b", "A_B", "..", ""])
     {'a b': 'a_b', 'a/b': 'a_b_2', 'A_B': 'A_B_3', '..': '__', '': ''}

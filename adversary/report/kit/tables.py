@@ -1,4 +1,4 @@
-"""Tables of an answer: rows of values under typed columns, made from labelled arrays, and how each kind is written."""
+"""Tables of an answer: rows of values under typed columns, made from labelled arrays, and the format of each type."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ def _certified(ends: tuple[float, float], digits: int) -> str:
     return high if low == high else format_interval(*ends, percent=True, digits=digits)
 
 
-# How a value of each kind of column is written to so many digits, and the unit in which its standard error is.
+# Formats by kind of column: a function of (value, digits), and the factor of the standard error's unit.
 #
-# Bounds round outward. A parameter is as it was given; a chance is a probability of which it does not matter how
-# small it is; "% certified" is an interval that is narrower than three digits, or else shown with both ends.
+# Bounds round outward. A parameter is written as it was given; a chance is a probability whose size does not matter
+# once it is small; "% certified" is an interval that is narrower than three digits, or else
+# shown with both ends.
 FORMATS: dict[str, tuple[Callable[[Any, int], str], float]] = {
     "text": (lambda text, _: str(text), 0.0),
     "status": (lambda text, _: str(text), 0.0),
@@ -64,19 +65,19 @@ FORMATS: dict[str, tuple[Callable[[Any, int], str], float]] = {
 # Kinds of columns whose numbers get more digits where two rows differ in them alone.
 FINER = ("number", "probability", "points", "at least", "at most", "% at most")
 
-# Rows of a table whose numbers are compared with one another, at most.
+# Up to so many rows numbers get the digits that tell them apart: in longer tables they would be too wide.
 FEW = 12
 WORDS = ("text", "status")
 
 
 class Column(NamedTuple):
-    """A head, and the kind of its values: one of `FORMATS`."""
+    """Column of a table: its head, and the kind of its values, one of `FORMATS`."""
 
     head: str
     kind: str = "text"
 
     def shown(self, cell: Any, digits: int = DIGITS) -> str:
-        """A cell as text: nothing for None, words as they are."""
+        """A cell as text: "" for None, words unchanged."""
         if cell is None or isinstance(cell, str):
             return cell or ""
         write, unit = FORMATS[self.kind]
@@ -85,7 +86,7 @@ class Column(NamedTuple):
         return write(cell, digits)
 
     def all_shown(self, cells: Sequence[Any]) -> list[str]:
-        """Cells below one another as text; of few, those that differ read differently."""
+        """Cells of the column as text; if there are few, values that differ get enough digits to show it."""
         few = self.kind in FINER and len(cells) <= FEW and not any(isinstance(cell, Measured) for cell in cells)
         return format_apart(self.shown, cells) if few else [self.shown(cell) for cell in cells]
 
@@ -96,13 +97,13 @@ class Table:
 
     Parameters
     ----------
-    columns : heads with their kinds, as `Column` or as pairs; a bare head is a column of words
+    columns : heads with their kinds, as `Column` or as pairs; a head alone is a column of words
     rows : a cell for each column: a value of its kind, `Measured`, words in its place, or None
     title : above it
     notes : under it
-    marked : places of rows to stand out
-    name : of its CSV file; the title where not given
-    first : heads of the columns that stand where there is room for few; the first ones where not given
+    marked : indices of rows to highlight
+    name : of its CSV file; the title if not given
+    first : heads of the columns to show if there is room for few; the first ones if not given
     """
 
     columns: Sequence[Sequence[str]]
@@ -117,7 +118,7 @@ class Table:
         self.columns = [Column(one) if isinstance(one, str) else Column(*one) for one in self.columns]
 
     def add(self, *cells: Any, marked: bool = False) -> None:
-        """A row, to stand out if `marked`.
+        """Append a row, to be highlighted if `marked`.
 
         Raises
         ------
@@ -130,7 +131,7 @@ class Table:
         self.rows.append(cells)
 
     def glance(self, columns: int, rows: int) -> Table:
-        """The table cut to so many columns, those of `first` if it has any, and to its first rows."""
+        """Copy cut to so many columns, those of `first` before others, and to the first rows."""
         heads = [one.head for one in self.typed]
         chosen = [heads.index(head) for head in self.first if head in heads] or [*range(len(heads))]
         places = sorted(chosen[:columns])
@@ -140,12 +141,12 @@ class Table:
 
     @property
     def typed(self) -> list[Column]:
-        """The columns."""
+        """The columns as `Column`."""
         return [one for one in self.columns if isinstance(one, Column)]
 
     @property
     def texts(self) -> list[list[str]]:
-        """Every cell as it is shown."""
+        """Every cell as text, row by row."""
         columns = [one.all_shown([row[i] for row in self.rows]) for i, one in enumerate(self.typed)]
         return [list(row) for row in zip(*columns, strict=True)]
 
@@ -161,19 +162,19 @@ def tabulate(
     missing: str | None = None,
     **more: Any,
 ) -> Table:
-    """A table with a row for each label of the dimensions that have a column, the first going slowest.
+    """Table with a row for each combination of labels of the dimensions in `columns`, the first varying slowest.
 
     Parameters
     ----------
     data : arrays over these dimensions or some of them; of intervals also over "side" or "end"; "mcse" over "measure"
         has the standard errors of the arrays it names
-    columns : by dimension or array, left out where it is not there, or a dimension whose only label is "", or called
-        ""; None for a dimension that has rows and no column
+    columns : column of each dimension or array; None for a dimension that has rows and no column. Left out are names
+        that are not in the data, and dimensions whose only label is, or is called, ""
     name : of the table, as are `more`
-    called : words for labels, by dimension or array; under None that for a number which is NaN
-    where : array that is true where there is a row; everywhere if not given
-    marked : labels, by dimension or array, of rows to stand out
-    missing : in the place of any other number that is NaN
+    called : words for labels, by dimension or array; under None the word for NaN
+    where : name of an array that is true where there is a row; without it there is one everywhere
+    marked : labels, by dimension or array, of rows to highlight
+    missing : words for NaN in all other arrays
 
     >>> data = xr.Dataset({"ratio": ("prior", [2.0, np.nan])}, {"prior": [0.1, 0.5]})
     >>> tabulate(data, {"prior": Column("prior", "probability"), "ratio": Column("ratio", "number")}, name="t").rows
@@ -194,13 +195,13 @@ def tabulate(
 
 
 def _flat(data: xr.Dataset, array: xr.DataArray, dims: Sequence[str]) -> Any:
-    """(row, ...) values of an array that may lack some of the dimensions of the rows."""
+    """Values (row, ...) of an array, repeated along dimensions of the rows that it lacks."""
     full = array.broadcast_like(xr.Dataset(coords={dim: data[dim] for dim in dims})).transpose(*dims, ...)
     return full.values.reshape(-1, *(full.sizes[dim] for dim in full.dims if dim not in dims))
 
 
 def _cells(data: xr.Dataset, key: str, dims: Sequence[str], words: Mapping[Any, str], missing: str | None) -> list[Any]:
-    """A column of a table."""
+    """Cells of the column `key`: words for labels, `Measured` if there is an error, `missing` for NaN."""
     values = _flat(data, data[key], dims)
     known = "mcse" in data and key in data["measure"].values
     errors = _flat(data, data["mcse"].sel(measure=key, drop=True), dims) if known else np.zeros(len(values))

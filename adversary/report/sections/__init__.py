@@ -1,4 +1,4 @@
-"""Sections of a page, one function per group of the tree."""
+"""Sections of an audit's page, one function for each group of the tree."""
 
 import lazy_loader
 

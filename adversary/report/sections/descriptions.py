@@ -1,4 +1,4 @@
-"""A plan, an adversary and a truth in sentences: what the noise is, what is believed of others, what "in" means."""
+"""Descriptions of adversaries, truths and post-processing in sentences, and of priors and errors of a spine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from adversary.report.files import Scenario
 from adversary.report.kit import Section, Table, tabulate
 from adversary.report.words import record_words
 
-# What the numbers of every block of a spine mean.
+# Section on the meaning of the numbers of every block of a spine.
 SPINE_NUMBERS = Section(
     "How to read the numbers",
     paragraphs=[
@@ -33,7 +33,7 @@ SPINE_NUMBERS = Section(
 )
 
 
-# What there is to say of an adversary, and its head where adversaries differ in it.
+# Aspects of an adversary, with the heads of their columns if adversaries differ in them.
 ASPECTS = {
     "prior": ("prior", "probability"), "asks": "“in” means that", "knows": "of the others", "believes": "beliefs",
     "drawn": ("P(drawn)", "probability"), "records": ("k", "count"),
@@ -41,7 +41,7 @@ ASPECTS = {
 
 
 def readers(plan: Plan, every: Mapping[str, Adversary]) -> tuple[str, list[Table]]:
-    """Common features of the adversaries in a few sentences, and their differences as a table."""
+    """(sentences on what the adversaries have in common, a table of their differences if there are several)."""
     aspects = {name: _aspects(plan, one) for name, one in every.items()}
     first, *others = aspects.values()
     shared = {key: value for key, value in first.items() if all(one[key] == value for one in others)}
@@ -73,6 +73,7 @@ SAMPLED = (
 
 
 def _aspects(plan: Plan, one: Adversary) -> dict[str, Any]:
+    """Aspects of one adversary by the keys of `ASPECTS`."""
     chain, lowest = one.level_beliefs(plan), plan.levels[0].unit
     parts = [
         given.describe(level, inside)
@@ -95,6 +96,7 @@ def _aspects(plan: Plan, one: Adversary) -> dict[str, Any]:
 
 
 def _counts(known: Any) -> str:
+    """Known counts of one cell or two, in words."""
     counts = np.ravel(known)
     return f"{counts[0]}, and {counts[1]} in the second cell" if counts.size > 1 else f"{counts[0]}"
 
@@ -107,12 +109,12 @@ def published_levels(scenario: Scenario) -> str:
 
 
 def truth(scenario: Scenario, target: int) -> str:
-    """The true counts these averages are taken at."""
+    """Sentence on the true counts under which the averages are taken."""
     return f"True counts of the cell: {counts(scenario, ', ')}; in truth the target is “{'in' if target else 'out'}”."
 
 
 def counts(scenario: Scenario, between: str = ", ") -> str:
-    """The true counts of every level of the file, and of the siblings where they are given one by one."""
+    """True counts of every level of the file, and of siblings if they are given one by one, in words."""
     one: Mapping[str, Any] = scenario.truth
     origins = scenario.origins
     shown = [f"{name} {_number(value)}" for name, value in one.items() if origins.get(name) == name]
@@ -153,7 +155,7 @@ def _adjusting(postprocessing: Postprocessing, lower: str, upper: str) -> str:
 
 
 def described_prior(prior: str) -> str:
-    """A prior's kind and parameters in a row; words as they are."""
+    """Kind and parameters of a prior in words, from its JSON; other texts unchanged."""
     if not prior.startswith("{"):
         return prior
     kind, *rest = json.loads(prior).items()
@@ -179,7 +181,7 @@ def described_others(known: int | str | None) -> str:
 
 
 def accuracy(errors: xr.Dataset) -> Section:
-    """Errors beside the truth, where it is known."""
+    """Section on the errors of estimates, and the coverage of their intervals, if the truth is known."""
     prob = percent(float(errors.attrs["prob"]))
     columns = {
         "level": "level", "estimate": "estimate", "rmse": ("root mean square error", "number"),

@@ -1,4 +1,4 @@
-"""What exact totals, then the noisy release, reveal to each adversary, and which bounds hold: of an audit."""
+"""Effect of exact totals, then of the noisy release, on each adversary of an audit, and the bounds that hold."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ LEARNED = "What the totals and the noisy release reveal"
 LISTED = (*exact_guarantees.LISTED, "adversaries", "limits")
 AVERAGES = ["posterior_mean", "ratio_mean"]
 
-# What the audit's bounds say of exact totals.
+# Variables of group `bound` about exact totals.
 LIMITS = [
     "failure", "single_record_bound", "prob_beyond_single_record", "single_record_exceeded", "k", "loss_bound",
     "semi_loss_bound", "status", "achieved",
 ]  # fmt: skip
 
-# Ratios this close to 1 are no change.
+# A ratio closer to 1 than this counts as no change: it would be shown as 1.00.
 SAME = 5e-5
 UNTOLD = (
     "No level of the plan is exact, so its adversaries do not condition on the margins: what the margins reveal is not "
@@ -55,7 +55,7 @@ def require_totals(scenario: Scenario) -> ExactTotals:
 
 
 def releases(scenario: Scenario) -> dict[str, Guarantee]:
-    """Guarantee of each noisy level alone: pure DP where its loss has a limit, zCDP otherwise."""
+    """Guarantee of each noisy level alone, by its name: pure DP if its loss is bounded, zCDP otherwise."""
     unit = scenario.plan.privacy_unit
     guarantees: dict[str, Guarantee] = {}
     for level in scenario.plan.levels:
@@ -68,10 +68,9 @@ def releases(scenario: Scenario) -> dict[str, Guarantee]:
 
 
 def solve(scenario: Scenario, tree: xr.DataTree) -> dict[str, xr.Dataset]:
-    """Of an audit under one truth: groups `adversaries` (adversary) and `limits` (adversary, definition).
+    """Groups `adversaries` (adversary) and `limits` (adversary, definition) of an audit under one truth.
 
-    None where no level is exact, so that no total is published, or where these fix every record. An only
-    adversary has the name "".
+    Empty if no level is exact, or if the exact totals disclose every record. A single adversary has the name "".
     """
     totals, every = require_totals(scenario), scenario.readers
     if not totals.levels or totals.disclosed:
@@ -97,7 +96,7 @@ def solve(scenario: Scenario, tree: xr.DataTree) -> dict[str, xr.Dataset]:
 
 
 def moves(scenario: Scenario, tree: xr.DataTree) -> dict[str, tuple[Floats, Floats]]:
-    """Shift of the log odds after the totals and weight of every release, per adversary who is not yet certain."""
+    """(shift of the log odds given the totals, weight) of every release, by adversary who is not yet certain."""
     totals, moved_by_name = require_totals(scenario), dict[str, tuple[Floats, Floats]]()
     learned = tree["exact" if "exact" in tree.children else "estimate"].to_dataset()
     for name in scenario.readers if totals.levels and not totals.disclosed else ():
@@ -137,7 +136,7 @@ def findings(scenario: Scenario, tree: xr.DataTree, results: Mapping[str, xr.Dat
 
 
 def _most_informed(people: xr.Dataset) -> Iterator[str]:
-    """The adversary to whom the totals alone reveal most."""
+    """Sentence on the adversary to whom the totals alone reveal most."""
     ratio = people["invariant_ratio"].fillna(np.inf)
     most = np.flatnonzero(tied(np.abs(np.log(np.maximum(ratio.values, 1e-300)))))
     worst = people.isel(adversary=int(most[0]))
@@ -184,13 +183,17 @@ def _single_record(results: Mapping[str, xr.Dataset]) -> Iterator[str]:
 
 
 def _who(name: str) -> str:
+    """An adversary's name for a sentence."""
     return f"the adversary “{name}”" if name else "the adversary"
 
 
 def learned(
     scenario: Scenario, tree: xr.DataTree, results: Mapping[str, xr.Dataset], prefix: str = ""
 ) -> Section | None:
-    """The groups of `solve` under one truth; only findings where there are none. `prefix` names the truth in files."""
+    """Section on the groups of `solve` under one truth; its sentences alone if there are no groups, None without any.
+
+    `prefix` names the truth in names of files.
+    """
     lines = list(findings(scenario, tree, results))
     if not lines:
         return None
@@ -210,6 +213,7 @@ def _figures(scenario: Scenario, tree: xr.DataTree, limits: xr.Dataset, prefix: 
 
 
 def _steps(people: xr.Dataset, prefix: str) -> Table:
+    """Table of each adversary's probabilities: prior, given the totals, and expected given the release."""
     columns = {
         "adversary": "adversary", "prior": ("prior", "probability"), "given": ("given the totals", "probability"),
         "invariant_ratio": ("ratio", "number"), "posterior_mean": ("expected posterior", "probability"),
@@ -219,6 +223,7 @@ def _steps(people: xr.Dataset, prefix: str) -> Table:
 
 
 def _limits(limits: xr.Dataset, prefix: str) -> Table:
+    """Table of the bounds of each guarantee: for one record (no bound), for k records and for a(t)."""
     columns = {
         "adversary": "adversary", "definition": "guarantee", "single_record_bound": ("one record", "at most"),
         "prob_beyond_single_record": ("P(beyond it)", "probability"), "k": ("k", "count"),
@@ -233,11 +238,12 @@ def _limits(limits: xr.Dataset, prefix: str) -> Table:
 
 
 def _file(prefix: str, name: str) -> str:
+    """Name of a file, with the truth's name before it if there are several."""
     return "_".join(filter(None, [prefix, name]))
 
 
 def exact_section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
-    """The part of the audit's page, under one truth; None where nothing is published exactly."""
+    """Section of the audit's page on exact totals under one truth; None if nothing is published exactly."""
     totals = exact_totals(scenario.plan, scenario.margins)
     if totals is None:
         return None

@@ -1,4 +1,4 @@
-"""What statistics published exactly do to a guarantee: semi-adjacency, and every guarantee before and after.
+"""Effect of exact statistics on guarantees: semi-adjacency, and every guarantee for one record and for a(t) records.
 
 Nothing here depends on an adversary.
 """
@@ -20,10 +20,10 @@ from adversary.privacy.invariants import LARGEST_COUNT, READINGS, compose_then_e
 from adversary.report.files import Published
 from adversary.report.kit import Column, Figure, Section, Table, tabulate
 
-# Where epsilon is shown.
+# Deltas at which epsilon is shown.
 DELTAS = (1e-5, 1e-10)
 
-# Numbers of databases are written out up to 10 to this.
+# Numbers of databases are written out up to 10 to this power, below which doubles hold whole numbers.
 WRITTEN = 15
 ORDERS = {"extend_then_compose": "each extended, then composed", "compose_then_extend": "composed, then extended"}
 LISTED = ("published", "guarantees", "composition", "releases")
@@ -37,15 +37,15 @@ PROVISO = (
 
 @dataclass(frozen=True)
 class Beside:
-    """Guarantees beside totals published exactly.
+    """Guarantees of releases whose exact totals are published too.
 
     Parameters
     ----------
-    published : the margins, where there are any
+    published : exact margins, or None
     totals : what is published exactly
-    pairs : every guarantee before the totals are published and after, by name
-    releases : guarantees of the releases beside them, by name; fewer than two are not compared
-    made_for : number of records for a change of which the noise was made, where it was made for the margins
+    pairs : (guarantee for one record, guarantee given the totals), by name
+    releases : guarantees of the noisy releases, by name; fewer than two are not compared
+    made_for : number of changed records for which noise was made that is made for the margins, or None
     """
 
     published: Published | None
@@ -55,7 +55,7 @@ class Beside:
     made_for: int | None = None
 
     def solve(self) -> dict[str, xr.Dataset]:
-        """Groups `published`, `guarantees` (guarantee, when, ...), `composition` (order, ...), `releases` (release)."""
+        """Groups `published`, `guarantees` (guarantee, when), `composition` (order) and `releases` (release)."""
         groups = {"published": _conforming_databases(self.published, self.totals)}
         if self.pairs:
             each = [_guarantee_numbers(pair, "when", ["before", "after"]) for pair in self.pairs.values()]
@@ -107,20 +107,20 @@ class Beside:
         yield PROVISO
 
     def _told(self) -> Iterator[tuple[str, str, str]]:
-        """Every guarantee by name, with its parameters before and after."""
+        """(name, parameters for one record, parameters given the totals) of every guarantee, as text."""
         for name, pair in self.pairs.items():
             before, after = (parameters_text(_numbers(one)) for one in pair)
             yield name, before, after
 
     def _noise_words(self, name: str, before: str, after: str) -> str:
-        """Of noise made for the margins: its guarantee for the changes it was made for, and for all."""
+        """Sentence on noise made for the margins: its guarantee for the changes it was made for, and for all."""
         records, made_for = self.totals.records, self.made_for or 0
         others = f", and {after} for all changes of {records}" if before != after else ""
         reach = made_for if others else max(made_for, records)
         return f"The {name} has {before} for changes of up to {reach} records that keep them{others}."
 
     def section(self, groups: Mapping[str, xr.Dataset], figures: Sequence[Figure] = ()) -> Section:
-        """The groups of `solve`."""
+        """Section on the groups of `solve`."""
         finding, *paragraphs = self.findings()
         tables = [_semi_adjacency(groups["published"], self.totals)]
         if "guarantees" in groups:
@@ -135,9 +135,9 @@ class Beside:
 
 
 def _conforming_databases(published: Published | None, totals: ExactTotals) -> xr.Dataset:
-    """Both definitions of a(t), how many databases conform, and whether they are fixed altogether.
+    """Group `published`: both definitions of a(t), the number of conforming databases, and whether all are disclosed.
 
-    Without margins only that one feature is published is known, which settles a(t) but not the number of databases.
+    Without margins only one published feature is known, which determines a(t) but not the number of databases.
     """
     data: dict[str, Any] = {
         "used": totals.semi_adjacency, "records_covered": totals.records, "disclosed": totals.disclosed,
@@ -160,7 +160,7 @@ def _conforming_databases(published: Published | None, totals: ExactTotals) -> x
 
 
 def _guarantee_numbers(guarantees: Sequence[Guarantee], dim: str, labels: Sequence[str]) -> xr.Dataset:
-    """Guarantees in numbers: parameters, largest loss, advantage, and epsilon at each delta."""
+    """Dataset of guarantees along `dim`: parameters, largest loss, advantage, and epsilon at each delta."""
     rho = np.array([_numbers(one).get("rho", np.nan) for one in guarantees])
     simple = [[np.nan if np.isnan(r) else simple_epsilon(r, delta) for delta in DELTAS] for r in rho]
     numbers = _named(guarantees, dim, labels).assign_coords(delta=list(DELTAS))
@@ -176,7 +176,7 @@ def _guarantee_numbers(guarantees: Sequence[Guarantee], dim: str, labels: Sequen
 
 
 def _named(guarantees: Sequence[Guarantee], dim: str, labels: Sequence[str]) -> xr.Dataset:
-    """Definitions and their parameters."""
+    """Dataset of the definitions and parameters of guarantees along `dim`."""
     given = [_numbers(one) for one in guarantees]
     symbols = list(dict.fromkeys(name for one in given for name in one))
     numbers = np.array([[one.get(name, np.nan) for name in symbols] for one in given])
@@ -185,13 +185,14 @@ def _named(guarantees: Sequence[Guarantee], dim: str, labels: Sequence[str]) -> 
 
 
 def _tidy(numbers: xr.Dataset) -> xr.Dataset:
-    """Without what none of the guarantees has."""
+    """The dataset without variables that are NaN for all guarantees."""
     return numbers.drop_vars(
         [name for name, one in numbers.items() if one.dtype.kind == "f" and bool(one.isnull().all())]
     )
 
 
 def _numbers(guarantee: Guarantee) -> dict[str, float]:
+    """Parameters of a guarantee by name, as floats."""
     return {name: float(x) for name, x in guarantee.parameters.items()}
 
 
@@ -210,11 +211,12 @@ def _same(first: Guarantee, last: Guarantee) -> bool:
 def before_and_after(
     guarantees: Mapping[str, Guarantee] | None, totals: ExactTotals
 ) -> dict[str, tuple[Guarantee, Guarantee]]:
-    """Every guarantee for one record, and for every pair of conforming databases a(t) apart."""
+    """(guarantee for one record, guarantee for conforming databases that differ in a(t) records), by name."""
     return {name: (one.group(totals.each), totals.group_guarantee(one)) for name, one in (guarantees or {}).items()}
 
 
 def _semi_adjacency(numbers: xr.Dataset, totals: ExactTotals) -> Table:
+    """Table of a(t) under both definitions."""
     table = Table(["definition", Column("a(t)", "count"), "known", ""], name="semi_adjacency")
     for name in numbers["reading"].values:
         low, high = (int(end) for end in numbers["semi_adjacency"].sel(reading=name).values)
@@ -224,6 +226,7 @@ def _semi_adjacency(numbers: xr.Dataset, totals: ExactTotals) -> Table:
 
 
 def _guarantees(numbers: xr.Dataset, totals: ExactTotals, made_for: int | None) -> Table:
+    """Table of every guarantee for one record and given the totals."""
     epsilons = [Column(f"epsilon at delta {as_given(delta)}", "at most") for delta in DELTAS]
     columns: list[Column | str] = ["guarantee", "for", "parameter", Column("largest loss", "at most"), *epsilons]
     simple = "simple_epsilon" in numbers
@@ -243,6 +246,7 @@ def _guarantees(numbers: xr.Dataset, totals: ExactTotals, made_for: int | None) 
 
 
 def _parameters(one: xr.Dataset) -> str:
+    """Parameters of one guarantee of a dataset, in words."""
     if "parameter" not in one:
         return parameters_text({})
     given = {str(at["symbol"].item()): float(at) for at in one["parameter"]}
@@ -250,6 +254,7 @@ def _parameters(one: xr.Dataset) -> str:
 
 
 def _composition(numbers: xr.Dataset, releases: int) -> Table:
+    """Table of several releases: each extended to a(t) records and then composed, and the other order."""
     at = {f"at {delta:g}": numbers["epsilon"].sel(delta=delta, drop=True) for delta in DELTAS}
     columns = {"order": "order", "advantage": ("advantage of the best test", "at most")} | {
         f"at {delta:g}": (f"epsilon at delta {as_given(delta)}", "at most") for delta in DELTAS

@@ -1,4 +1,4 @@
-"""What frames an audit: for whom it holds, what is published, what else the budget could mean, provenance."""
+"""Sections on the method of an audit: covered adversaries, the release, other meanings of the budget, provenance."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from adversary.report.words import is_usual, record_words, unit_words
 
 
 def coverage_section(scenario: Scenario) -> Section:
-    """Adversaries, and neighbours."""
+    """Section on the adversaries that the bounds cover, and on the neighbour relation."""
     readers = scenario.readers
     most = max(one.records(scenario.plan) for one in readers.values())
     plan, record = scenario.plan, record_words(scenario.plan.privacy_unit)["record"]
@@ -49,7 +49,7 @@ def coverage_section(scenario: Scenario) -> Section:
 
 
 def _neighbours(scenario: Scenario, neighbours: str | None = None) -> str:
-    """Neighbours of the scenario, or of another kind, and what that means for Gaussian noise where there is any."""
+    """Clause on the neighbours of the scenario, or of another kind, and the variance of Gaussian noise for them."""
     plan = scenario.plan
     unit = replace(plan.privacy_unit, neighbours=neighbours or plan.neighbours)
     record, n, most = record_words(unit)["record"], unit.changed_cells, plan.contribution
@@ -111,18 +111,18 @@ def other_meanings(scenario: Scenario, tree: xr.DataTree) -> Section | None:
 
 
 def published(scenario: Scenario) -> Section:
-    """The levels with their noise."""
+    """Section on the release: its levels with their noise."""
     return Section("What is published", publication_words(scenario), tables=[levels(scenario)])
 
 
 def reading_section(scenario: Scenario, tree: xr.DataTree) -> Section:
-    """The words that the numbers need."""
+    """Section that explains the terms of the page."""
     words = list(_reading(scenario, tree))
     return Section("How to read the numbers", paragraphs=words, on_screen=False, folded=True)
 
 
 def publication_words(scenario: Scenario) -> str:
-    """Description of the release, in a few sentences."""
+    """Sentences on the release: cells, levels, exact ones, siblings, and the budget."""
     plan = scenario.plan
     two = "two cells, those between which the hypotheses move the target"
     one = "one cell, the target's own" if plan.cells == 1 else two
@@ -138,6 +138,7 @@ def publication_words(scenario: Scenario) -> str:
 
 
 def _siblings_read(scenario: Scenario) -> str:
+    """End of a sentence on the use of the siblings' noisy counts."""
     plan = scenario.plan
     if plan.postprocessing is not None:
         return "; their noisy counts enter the unit's own published count."
@@ -149,7 +150,7 @@ def _siblings_read(scenario: Scenario) -> str:
 
 
 def levels(scenario: Scenario) -> Table:
-    """Every level of the file: its noise, its siblings, and how often it is published."""
+    """Table of the levels of the file: noise, siblings, and number of publications."""
     repeated, last = scenario.sequences, {level: name for name, level in scenario.origins.items()}
     heads = [Column("level"), Column("noise"), Column("rho, one count", "number")]
     local = any(level.mechanism.is_local for level in scenario.plan.levels)
@@ -171,6 +172,7 @@ def levels(scenario: Scenario) -> Table:
 
 
 def _reading(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
+    """Paragraphs on posterior, bound, k, the plan's own loss, and the truncated mass."""
     record = record_words(scenario.plan.privacy_unit)["record"]
     definitions = [str(name) for name in tree["bound"].to_dataset()["definition"].values]
     itself = ", except that of probabilistic DP, which is about the release itself" * (
@@ -224,14 +226,14 @@ def provenance(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, str]]:
 
 
 def _unit_in_short(scenario: Scenario) -> str:
-    """The privacy unit as its parameters."""
+    """Parameters of the privacy unit in a line."""
     unit, most = scenario.plan.privacy_unit, scenario.plan.contribution
     amount = "any answer" if np.isinf(most) else f"contribution {format_number(float(most))}"
     return f"{unit.name}, {amount}, cells {unit.cells}, periods {unit.periods}"
 
 
 def _budget(scenario: Scenario, level: Level) -> str:
-    """The budget of a level as the file states it."""
+    """Parameter of a level's noise as the file states it, ", from rho = 1/10"."""
     name = scenario.origins[level.name]
     row = next(row for row in scenario.document["plan"]["level"] if row["name"] == name)
     if level.query_of:

@@ -1,4 +1,4 @@
-"""Sections on the risk profile of a scenario: the verdicts, and where its adversaries stand in it."""
+"""Sections on the risk profile of a scenario: the verdicts, and the limits of its adversaries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ASSUMED = (
 
 
 def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
-    """The verdicts; None where the scenario has no profile."""
+    """Section on the verdicts; None if the scenario has no profile."""
     if scenario.profile is None:
         return None
     verdict_table = verdicts(scenario, tree)
@@ -63,6 +63,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         noise = [f"The noise {limits} {surely}; the profile {asks}."]
     why = verdict_table["words"].values[verdict_table["status"].values == NOT_COVERED]
     replaced = scenario.neighbours == "bounded"
+    # a replaced record changes two things of a release of any kind, as if added and removed: half the loss for each
     halved = 2.0 if replaced and scenario.statistic == "any" else 1.0
     covered_words = coverage(
         scenario.profile,
@@ -109,7 +110,7 @@ def of_readers(scenario: Scenario, tree: xr.DataTree) -> Section:
 
 
 def _losses(one: xr.Dataset) -> tuple[str, str]:
-    """Loss of a guarantee, rounded up, and the allowed loss, rounded down, to digits that fit the verdict."""
+    """(loss of a guarantee, rounded up; allowed loss, rounded down), with digits that agree with the verdict."""
     status, loss, allowed = str(one["status"].item()), float(one["loss"]), float(one["allowed"])
     if status == NOT_COVERED:
         return "–", "–"

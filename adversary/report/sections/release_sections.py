@@ -48,7 +48,7 @@ def repeated_section(scenario: Scenario, tree: xr.DataTree) -> Section:
 
 
 def _runs(every: xr.Dataset) -> dict[str, int]:
-    """Number of releases of each count."""
+    """Number of releases of each count that is published repeatedly."""
     mean = every["posterior_mean"]
     known = {str(level): mean.sel(count=level).dropna("releases", how="all") for level in mean["count"].values}
     return {level: int(one["releases"].max()) for level, one in known.items()}
@@ -59,7 +59,7 @@ PUBLISHED = {"cell": "the cell's raw release alone", "published": "as published"
 
 
 def _side_by_side(every: xr.Dataset, name: str, head: str, called: dict[str, str], own: str) -> Table:
-    """Averages under both truths of several readings of a release, that of the audit marked."""
+    """Table of averages under both truths, for several parts of a release; the row `own` is highlighted."""
     columns = {"adversary": "adversary", "published": head, **AVERAGES}
     words: dict[str, Any] = {"published": called, **dict.fromkeys(AVERAGES, RULED_OUT)}
     both = both_targets(every, every)
@@ -67,7 +67,7 @@ def _side_by_side(every: xr.Dataset, name: str, head: str, called: dict[str, str
 
 
 def queries(scenario: Scenario, tree: xr.DataTree) -> Section:
-    """The risk where one query of a unit is read beside that where all are."""
+    """Section on the risk given one query of a unit, and given all of its queries."""
     every = tree["queries"].to_dataset().sel(published=list(READ))
     units = join_words([level for level in dict.fromkeys(one.query_of for one in scenario.plan.levels) if level])
     return Section(
@@ -111,5 +111,5 @@ def _effect_words(name: str, effect: xr.Dataset) -> str:
     return f"{text}; everything raw gives {format_probability(raw)}."
 
 
-# By the group that each is about, in the order of reading.
+# Section of each group, in the order of the page.
 SECTIONS = {"queries": queries, "repeated": repeated_section, "postprocessing": postprocessing}

@@ -1,4 +1,4 @@
-"""Sections about one truth: what adversaries learn, what guarantees allow them, and whatever else the audit found."""
+"""Sections on the results under one truth: averages, bounds of guarantees, and the audit's further groups."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ GLOSSARY = (
 )
 
 
+# Function that makes a section from a scenario with one truth and its audit.
 type Maker = Callable[[Scenario, xr.DataTree], Section | None]
-"""What makes a section of one truth."""
 
 
 def most_informed(risk: xr.Dataset, measure: str = "difference_mean") -> list[str]:
-    """The adversaries whose expected difference, or ratio, equals the largest within its error."""
+    """Names of the adversaries whose expected difference, or ratio, equals the largest within its error."""
     if "adversary" not in risk.dims:
         return [""]
     errors = risk["mcse"].sel(measure=measure).values if "mcse" in risk else 0.0
@@ -89,13 +89,13 @@ def finding(scenario: Scenario, tree: xr.DataTree) -> str:
 
 
 def _adversaries(names: list[str], of: int) -> str:
-    """Adversaries who share an end of the ranking."""
+    """Names of adversaries that are equal within error, in words; `of` is the number of all adversaries."""
     named = those_tied(names, of, "adversaries")
     return named if named.startswith("all ") else f"adversar{'ies' if len(names) > 1 else 'y'} {named}"
 
 
 def results(name: str, scenario: Scenario, tree: xr.DataTree) -> Section:
-    """Everything about one truth."""
+    """Section on one truth, with all its parts."""
     title = f"What the adversary learns{': ' * bool(name)}{name}"
     made = attempt(title, _averaged, title, name, scenario, tree)
     parts = {
@@ -111,12 +111,12 @@ def results(name: str, scenario: Scenario, tree: xr.DataTree) -> Section:
 
 
 def _there(tree: xr.DataTree, makers: Mapping[str, Maker]) -> dict[str, Maker]:
-    """The makers of sections on groups that an audit has, by the titles of these."""
+    """Makers of sections whose groups the audit has, by title."""
     return {GROUPS[name].title: make for name, make in makers.items() if name in tree.children}
 
 
 def _averaged(title: str, name: str, scenario: Scenario, tree: xr.DataTree) -> Section:
-    """The averages under one truth."""
+    """Section on the averages under one truth, without parts."""
     first = next(iter(scenario.readers.values()))
     target = settle_truth(scenario.plan, first, scenario.truth).target
     return Section(
@@ -130,7 +130,7 @@ def _averaged(title: str, name: str, scenario: Scenario, tree: xr.DataTree) -> S
 
 
 def averages(name: str, scenario: Scenario, tree: xr.DataTree) -> Table:
-    """The averages of every adversary under this truth."""
+    """Table of the averages of every adversary under one truth."""
     risk = tree["risk"].to_dataset()
     means = {key: (risk, key) for key in ("posterior_mean", "ratio_mean", "difference_mean")}
     unused = (group(tree, "baseline"), "posterior_mean")
@@ -155,12 +155,13 @@ def averages(name: str, scenario: Scenario, tree: xr.DataTree) -> Table:
 
 
 def detections(tree: xr.DataTree) -> xr.Dataset | None:
-    """Tests at the false alarms that are shown."""
+    """Group `tests` at the false-alarm rate `ALARMS`; None if the audit has no tests."""
     tests = group(tree, "tests")
     return None if tests is None else tests.sel(level=ALARMS, drop=True)
 
 
 def _notes(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
+    """Notes under the averages: exact or simulated, exact levels, and the record not used."""
     risk = tree["risk"].to_dataset()
     if unreliable(risk):
         yield "Numbers that are given come from the exact engine, not from the sampler that failed."
@@ -180,7 +181,7 @@ def _notes(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
 
 
 def bounds(scenario: Scenario, tree: xr.DataTree) -> Section:
-    """Every guarantee for k records: what it allows, and whether it holds."""
+    """Section on the guarantees: their bounds for k records, and their statuses."""
     bound = tree["bound"].to_dataset()
     columns = {
         "adversary": "adversary", "definition": "guarantee", "status": ("status", "status"),
@@ -199,7 +200,7 @@ def bounds(scenario: Scenario, tree: xr.DataTree) -> Section:
 
 
 def _all_periods(scenario: Scenario, bound: xr.Dataset, names: Mapping[str, Mapping[str, str]]) -> Section:
-    """The guarantees of all periods together, against an adversary who reads the releases of all of them."""
+    """Section on the guarantees of all periods together, against an adversary who has the releases of all of them."""
     unit = scenario.plan.privacy_unit
     columns = {
         "adversary": "adversary", "definition": "guarantee", "posterior_all_periods": ("posterior", "% interval"),
@@ -219,7 +220,7 @@ def _all_periods(scenario: Scenario, bound: xr.Dataset, names: Mapping[str, Mapp
 
 
 def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section:
-    """Both truths, and the adversary's own epsilon beside what the accounting allows."""
+    """Section on both truths: averages, detections, and each adversary's empirical epsilon beside the bounds."""
     both, bound = tree["both_truths"].to_dataset(), tree["bound"].to_dataset()
     shown, own = shown_bound(bound), bound["loss_bound"].sel(definition=OWN, drop=True)
     stated = shown["loss_bound"].where(shown["definition"] != OWN).drop_vars("definition")
@@ -262,7 +263,7 @@ def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section:
 
 
 def _guesses(tests: xr.Dataset) -> str:
-    """The success of the best guess, its baseline and the advantage, of the adversary who gains most."""
+    """Sentence on the best guess of the adversary with the largest advantage: success, baseline and advantage."""
     one = tests.isel(adversary=int(np.argmax(tests["advantage"].values))) if "adversary" in tests.dims else tests
     most = f" for {one['adversary'].item()}, who gains most" if tests.sizes.get("adversary", 1) > 1 else ""
     baseline, success = (format_probability(float(one[name])) for name in ("baseline", "success"))
@@ -280,7 +281,7 @@ TESTS = (
 
 
 def truth_figures(scenario: Scenario, tree: xr.DataTree) -> Iterator[Figure]:
-    """The figures of one truth; none of an adversary whose averages are unreliable."""
+    """Figures of one truth; none if averages are unreliable."""
     if unreliable(tree["risk"].to_dataset()):
         return
     lowest = scenario.plan.levels[0].unit
@@ -318,7 +319,7 @@ DIAGNOSTICS = {
 
 
 def diagnostics(scenario: Scenario, tree: xr.DataTree) -> Section | None:
-    """The part of the document; None where nothing was sampled."""
+    """Section on the diagnostics of sampled posteriors; None if nothing was sampled."""
     if "diagnostics" not in tree.children:
         return None
     diagnostics_table, failed, notes = tree["diagnostics"].to_dataset(), dict[str, bool](), list[str]()

@@ -1,6 +1,6 @@
-"""How far the answers move with prior, budget, siblings and beliefs, one input at a time, under both truths.
+"""One-at-a-time sensitivity to prior, budget, siblings and beliefs, under both truths: answer and section.
 
-Of several adversaries the first is the one whose inputs move.
+Of several adversaries the inputs of the first are varied.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from adversary.report.files import Scenario
 from adversary.report.kit import Document, Figure, Section, Summary, Table, attempt, guarded_document, tabulate
 from adversary.report.kit.audit_words import AVERAGES, RULED_OUT, both_targets, truths
 
-# Inputs of which a fan is drawn.
+# Continuous inputs, of which a fan of posteriors is drawn.
 SMOOTH = {"prior": "priors", "rho": "budgets, every level with the same factor"}
+
+# Simulated releases, if a distribution has to be simulated: a power of two, for scrambled sequences.
 DRAWS = 4096
-"""Simulated releases, where laws are simulated."""
 RISKS = ("posterior_mean", "ratio_mean", "possible", "mcse")
 AS_IT_IS = "as it is"
 
@@ -32,7 +33,7 @@ MOVED = 0.005
 
 
 def solve(scenario: Scenario) -> xr.DataTree:
-    """`base`, `extremes` and one group for each input; under the name of each truth where there are several."""
+    """Tree of a scenario's sweeps: `base`, `extremes` and a group per input; under each truth's name if several."""
     if scenario.sensitivity is None:
         raise ValueError(
             f"{scenario.path}: sensitivity: is required (what to go over: a table with prior, rho, siblings or beliefs)"
@@ -53,7 +54,7 @@ def solve(scenario: Scenario) -> xr.DataTree:
 
 @guarded_document
 def document(scenario: Scenario, tree: xr.DataTree) -> Document:
-    """The sweeps for people."""
+    """Document of the sweeps."""
     every = truths(scenario)
     sections = [
         attempt(f"Sensitivity{': ' * bool(name)}{name}", _of_truth, one, tree, name) for name, one in every.items()
@@ -66,15 +67,17 @@ def document(scenario: Scenario, tree: xr.DataTree) -> Document:
 
 
 def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
-    """Part of an audit of one truth; None where the file asks for no sweep."""
+    """Section of an audit of one truth; None if it has no sweep."""
     return _section(scenario, tree.children["sensitivity"]) if "sensitivity" in tree.children else None
 
 
 def _of_truth(scenario: Scenario, tree: xr.DataTree, truth: str) -> Section:
+    """Section on the sweeps under one truth, of the tree of `solve`."""
     return _section(scenario, tree.children[group_name(truth)] if truth else tree, truth)
 
 
 def _section(scenario: Scenario, tree: xr.DataTree, truth: str = "") -> Section:
+    """Section on the sweeps whose groups the tree has."""
     base, extremes = tree["base"].to_dataset(), tree["extremes"].to_dataset()
     swept = {str(dim): tree[group_name(str(dim))].to_dataset() for dim in extremes["input"].values}
     who = next(iter(scenario.readers))
@@ -92,7 +95,7 @@ def _section(scenario: Scenario, tree: xr.DataTree, truth: str = "") -> Section:
 
 
 def _table(base: xr.Dataset, swept: dict[str, xr.Dataset], truth: str) -> Table:
-    """Averages under both truths: everything as it is, then each input at each of its values."""
+    """Table of averages under both truths: the base case, then each input at each of its values."""
     rows = [("", None, base)]
     rows += [(dim, value, one.sel({dim: value})) for dim, one in swept.items() for value in one[dim].values]
     each = [one[[name for name in RISKS if name in one]].reset_coords(drop=True) for _, _, one in rows]
@@ -107,6 +110,7 @@ def _table(base: xr.Dataset, swept: dict[str, xr.Dataset], truth: str) -> Table:
 
 
 def _figures(base: xr.Dataset, extremes: xr.Dataset, swept: dict[str, xr.Dataset], truth: str) -> Iterator[Figure]:
+    """Tornado of all inputs, and a fan of each continuous one."""
     yield Figure(
         f"tornado {truth}".strip(),
         lambda: plot.tornado(extremes),
@@ -124,7 +128,7 @@ def _figures(base: xr.Dataset, extremes: xr.Dataset, swept: dict[str, xr.Dataset
 
 
 def _with_own(base: xr.Dataset, swept: xr.Dataset, dim: str, own: float) -> xr.Dataset:
-    """A sweep with the scenario's own value, where that lies between its ends."""
+    """A sweep over positive values, with the scenario's own value added if it lies between the ends."""
     values = swept[dim].values
     names = ["posterior_mean", "ratio_mean", "posterior_quantile", "ratio_quantile"]
     positive = swept.sel({dim: values > 0.0})[names].drop_vars("budget", errors="ignore")
@@ -170,6 +174,7 @@ def belief_line(name: str, base: xr.Dataset, risk: xr.Dataset) -> str:
 
 
 def _effect(moved: dict[str, float]) -> str:
+    """Clause on the changes of the expected posterior, with the target in and with the target out."""
     present, out = moved["in"], moved["out"]
     if abs(present) < MOVED and abs(out) < MOVED:
         return "makes little difference"

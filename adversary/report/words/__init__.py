@@ -1,7 +1,7 @@
-"""A privacy budget in words, for a respondent, a regulator and a curator.
+"""Explanations of a privacy budget in words, for a respondent, a regulator and a curator.
 
-`explanation` is the way in; `guarantee_facts`, `budget_facts` and `audit_facts` are the numbers as they are written,
-and `templates` the words, one file for each audience.
+`explanation` has the entry point, `explain`; `guarantee_facts`, `budget_facts` and `audit_facts` format the numbers,
+and `templates` has the sentences, one file for each audience.
 """
 
 import lazy_loader

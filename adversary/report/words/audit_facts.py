@@ -1,6 +1,6 @@
-"""What texts about an audit are fed with: where each adversary starts and ends on average, and the bounds beside it.
+"""Facts of an audit for the templates: each adversary's prior and expected posterior, and the bounds of guarantees.
 
-Averages are exact or estimates, and each says which; they are not bounds. Bounds are rounded outward.
+Averages are exact or estimates, and are marked as such; they are not bounds. Bounds are rounded outward.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ STATUS = {
     "violated": "violated: the noise does not satisfy the guarantee",
     UNRELIABLE: "unreliable, because the sampler failed, so that this cannot be judged",
 }
-"""What the status of a bound means."""
+"""Statuses of a bound, with their meanings."""
 
-# Standard errors up to this are those of rounding.
+# Standard errors up to this are rounding errors.
 NEGLIGIBLE = 1e-12
 
-# Adversaries of one case that are all described; of more, those with the least and the largest average ratio.
+# Up to so many adversaries of a case are all described; of more, those with the least and the largest average ratio.
 SPELLED = 6
 
 
 def of_audit(tree: xr.DataTree, audience: str) -> dict[str, Any]:
-    """An audit: every plan and truth, its adversaries, and all statuses."""
+    """Facts of an audit: every plan and truth with its adversaries, and all statuses."""
     attrs, cases = tree.attrs, []
     for where, finding in findings(tree):
         some, rest = selected(finding)
@@ -64,6 +64,7 @@ def of_audit(tree: xr.DataTree, audience: str) -> dict[str, Any]:
 
 
 def _counts(truth: Any) -> str:
+    """True counts of every level, and of siblings, in words."""
     if not isinstance(truth, dict):
         return str(truth)
     siblings = truth.get("siblings", {})
@@ -76,7 +77,7 @@ def _numbers(counts: Any) -> str:
 
 
 def _adversary(one: Finding, audience: str) -> dict[str, Any]:
-    """One adversary: both steps, averages with their errors, and every bound, the plan's own last."""
+    """Facts of one adversary: prior, exact levels, averages with their errors, and bounds, the plan's own last."""
     write = in_100 if audience == "lay" else format_probability
     before = one.before if one.settled else None
     facts = {
@@ -106,12 +107,12 @@ def _adversary(one: Finding, audience: str) -> dict[str, Any]:
 
 
 def _bound(bound: xr.Dataset) -> dict[str, Any]:
-    """A bound at an adversary's start, how often it fails and how often it is passed."""
+    """Facts of a bound at an adversary's prior: its ends, failure probability and P(release beyond it)."""
     low, high = (float(end) for end in bound["posterior"].values)
     least, most = (float(end) for end in bound["ratio"].values)
     failure, outside, loss = (float(bound[key]) for key in ("failure", "outside", "loss_bound"))
     name, status, finite = str(bound["definition"].item()), str(bound["status"].item()), bool(np.isfinite(loss))
-    # for every audience as in the report's tables
+    # with the digits of the report's tables, for every audience
     shown = outward_percent(low, False), outward_percent(high, True)
     return {
         "name": name, "own": name == OWN, "status": status, "says": STATUS[status], "finite": finite,
@@ -131,7 +132,7 @@ def _percent_above(p: float) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """One adversary under one plan and truth."""
+    """Results of an audit for one adversary, under one plan and truth; indexing gives an average by name."""
 
     name: str
     risk: xr.Dataset
@@ -151,7 +152,7 @@ class Finding:
         return self.risk["posterior_mean"].attrs.get("direction") == "exact" or not self.error("posterior_mean")
 
     def error(self, measure: str) -> float:
-        """Monte Carlo standard error of an average; 0 where it is exact."""
+        """Monte Carlo standard error of an average; 0 if it is exact."""
         if "mcse" not in self.risk:
             return 0.0
         error = float(np.nan_to_num(self.risk["mcse"].sel(measure=measure)))
@@ -159,46 +160,46 @@ class Finding:
 
     @property
     def settled(self) -> bool:
-        """True if some levels are published exactly, and moved the prior."""
+        """True if some levels are published exactly, so that the prior is given these."""
         return "invariant_ratio" in self.risk and bool(np.isfinite(self["invariant_ratio"]))
 
     @property
     def sure(self) -> bool:
-        """True if the adversary is certain before the noise is read."""
+        """True if the adversary is certain before the noisy levels."""
         return self["prior"] in (0.0, 1.0)
 
     @property
     def before(self) -> float | None:
-        """The prior before the exact levels; None where it does not follow from what they left."""
+        """Prior before the exact levels; None if the factor or the prior given them is 0."""
         factor, base = self["invariant_ratio"], self["prior"]
         return base / factor if factor > 0.0 and base > 0.0 else None
 
     @property
     def who(self) -> str:
-        """The adversary in a sentence."""
+        """The adversary's name for a sentence."""
         return f"adversary “{self.name}”" if self.name else "the adversary"
 
     @property
     def guarantees(self) -> list[xr.Dataset]:
-        """The bounds of what was guaranteed, the tightest first; without the plan's own loss."""
+        """Bounds of the guarantees, the tightest first, without the plan's own loss."""
         every = [self.bound.sel(definition=name) for name in self.bound["definition"].values if name != OWN]
         return sorted(every, key=lambda one: float(one["loss_bound"]))
 
     @property
     def headline(self) -> list[xr.Dataset]:
-        """The bounds of a text that gives few: of guarantees that fail the tightest, and last the one that is shown."""
+        """Few bounds for a short text: the tightest that is violated or exceeded, and last the one of `shown_bound`."""
         shown, bad = shown_bound(self.bound), ("violated", "exceeded", UNRELIABLE)
         others = [one for one in self.guarantees if one["definition"].item() != shown["definition"].item()]
         return [*[one for status in bad for one in others if str(one["status"].item()) == status][:1], shown]
 
     @property
     def own(self) -> xr.Dataset:
-        """The bound of the plan's own loss."""
+        """Bound of the plan's own loss."""
         return self.bound.sel(definition=OWN)
 
 
 def findings(tree: xr.DataTree) -> Iterator[tuple[str, list[Finding]]]:
-    """(which plan and truth, adversaries) of every case; "" where there is only one."""
+    """(plan and truth in words, results of its adversaries) of every case; the words are "" for a single case."""
     risk, bound = tree["risk"].to_dataset(), tree["bound"].to_dataset()
     dims = [dim for dim in ("plan", "truth") if dim in risk.dims]
     for names in product(*(risk[dim].values for dim in dims)):
@@ -208,6 +209,7 @@ def findings(tree: xr.DataTree) -> Iterator[tuple[str, list[Finding]]]:
 
 
 def _of_adversaries(risk: xr.Dataset, bound: xr.Dataset) -> Iterator[Finding]:
+    """Results of every adversary; a single one without dim adversary has the name ""."""
     if "adversary" not in risk.dims:
         yield Finding("", risk, bound)
         return
@@ -220,7 +222,7 @@ def _of_adversaries(risk: xr.Dataset, bound: xr.Dataset) -> Iterator[Finding]:
 
 
 def selected(findings_left: list[Finding]) -> tuple[list[Finding], str]:
-    """(adversaries described one by one, a sentence about the others)."""
+    """(results of adversaries to describe one by one, a sentence about the others)."""
     sure = [one for one in findings_left if not one.unreliable]
     if len(findings_left) <= SPELLED or not sure:
         return findings_left[:SPELLED], f"There are {len(findings_left)} adversaries in all." * (

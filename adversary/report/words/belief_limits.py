@@ -1,7 +1,7 @@
-"""How far a guarantee lets any adversary's belief move: a bound on the privacy loss, and how often it may fail.
+"""Limits on the change of any adversary's belief: bounds on the privacy loss, each with its failure probability.
 
-A limit is for certain where the guarantee has one that is; otherwise it holds but for a probability that somebody must
-name. Several releases together have a limit of their own.
+A limit is certain if the guarantee implies a certain one; otherwise it holds except with a failure probability that
+must be chosen. Several releases together have a limit of their own.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from adversary.budget import first_beyond
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy, PureDP, worst_prior
 
-# Releases beyond which a threshold is not looked for: of definitions that add up, and of losses to be composed.
+# Largest number of releases up to which a threshold is searched: for definitions that compose in closed form, and for
+# losses, whose composition takes much longer.
 LARGEST = 1_000_000
 LARGEST_OF_LOSSES = 1_000
 
-# Failures to speak of instead, where nearly the same limit holds.
+# Failure probabilities to state instead of the default, if nearly the same limit holds.
 SMALLER = (0.01, 1e-3, 1e-4, 1e-5, 1e-6)
 
-# Limits are nearly the same if the loss of one is at most so many times the other's.
+# Limits are nearly the same if the loss of one is at most so many times the other's: less than three digits show.
 NEARLY = 1.01
 
-# Failures to speak of where nothing holds at the one that was asked for: the first of them at which something does.
+# Failure probabilities to state if no limit holds at the given one: the first of them at which one does.
 LARGER = (0.05, 0.1, 0.2, 0.5, 0.9, 0.99, 0.999999)
 
 # A limit counts as tighter than another if its loss is below this share of the other's.
@@ -36,9 +37,10 @@ CLEARLY = 0.99
 
 @dataclass(frozen=True)
 class BeliefLimit:
-    """An adversary's log odds move by at most `loss` nats, in either direction, but for a probability `failure`.
+    """Limit on an adversary's beliefs: log odds move by at most `loss` nats, except with probability `failure`.
 
-    Under both truths: whether the record is in the data or not. Infinite: nothing is guaranteed.
+    It holds in both directions and under both truths, whether the record is in the data or not. With an infinite loss
+    nothing is guaranteed.
     """
 
     loss: float
@@ -56,15 +58,15 @@ class BeliefLimit:
 
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee whose bounds are those of the limit: they are the same at every failure."""
+        """Pure DP with the loss as epsilon, whose bounds are those of the limit; `NoPrivacy` without one."""
         return PureDP(self.loss) if self.exists else NoPrivacy()
 
     def posterior(self, prior: Any) -> tuple[Any, Any]:
-        """(lower, upper) posterior."""
+        """(lower, upper) bound on the posterior from a prior."""
         return self.guarantee.posterior_bounds(prior)
 
     def posterior_as_read(self, prior: float) -> tuple[float, float]:
-        """(lower, upper) posterior that holds at a prior as it is and as `in_100` writes it."""
+        """(lower, upper) bound on the posterior that holds for a prior and for its rounded form in `in_100`."""
         both = self.posterior(np.array([prior, as_read(prior, self.finer)]))
         return float(both[0].min()), float(both[1].max())
 
@@ -73,7 +75,7 @@ class BeliefLimit:
         return self.guarantee.ratio_bounds(prior)[1]
 
     def ratio_as_read(self, prior: float) -> float:
-        """Largest posterior over prior, at a prior as it is and as it is written."""
+        """Largest posterior over prior, for a prior and for its rounded form."""
         return float(self.ratio(np.array([prior, as_read(prior, self.finer)])).max())
 
     @property
@@ -83,7 +85,7 @@ class BeliefLimit:
 
     @property
     def finer(self) -> int:
-        """Digits that a number near to another needs in addition, to show how far such a limit lets it move."""
+        """Additional digits with which a posterior differs visibly from its prior under so small a loss."""
         return int(np.clip(np.ceil(-1.0 - np.log10(self.loss)), 0, 9)) if self.loss > 0.0 else 0
 
     @property
@@ -93,7 +95,7 @@ class BeliefLimit:
 
 
 def limits_of(guarantee: Guarantee, failure: float) -> tuple[BeliefLimit, ...]:
-    """The certain bound on the privacy loss, and that at `failure` if clearly tighter; a single infinite one if none.
+    """Certain limit of a guarantee, and that at `failure` if it is clearly tighter; a single infinite one without any.
 
     >>> limits_of(PureDP(1.0), 0.05)
     (BeliefLimit(loss=1.0, failure=0.0),)
@@ -102,13 +104,13 @@ def limits_of(guarantee: Guarantee, failure: float) -> tuple[BeliefLimit, ...]:
 
 
 def usual_limit(guarantee: Guarantee) -> BeliefLimit | None:
-    """The bound on the privacy loss at the first failure of `LARGER` at which there is one."""
+    """Limit of a guarantee at the first failure probability of `LARGER` at which there is one; None without any."""
     limits = (limits_of(guarantee, failure)[0] for failure in LARGER)
     return next((limit for limit in limits if limit.exists), None)
 
 
 def usual_failure(guarantee: Guarantee, releases: int = 1) -> float:
-    """`DEFAULT_FAILURE`, or the smallest of `SMALLER` whose bound on that many releases is at most 1% above it.
+    """Failure probability to state: the default, or the smallest of `SMALLER` whose limit is at most 1 % above its.
 
     What a small delta adds to epsilon, for instance, is negligible down to failures not far above it.
     """
@@ -124,7 +126,7 @@ def usual_failure(guarantee: Guarantee, releases: int = 1) -> float:
 
 
 def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[BeliefLimit, ...]:
-    """`limits_of` several releases together, each with independent noise and this guarantee.
+    """Limits of several releases together, as `limits_of` one: each has independent noise and this guarantee.
 
     Certain losses add up; at a failure above 0 they compose as `releases * guarantee` does. Probabilistic DP
     counts as the approximate DP that it implies, which composes.
@@ -138,7 +140,7 @@ def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[B
     one = guarantee.after_postprocessing if n > 1 else guarantee
 
     def at_failure() -> float:
-        # losses of hundreds of nats: an infinite answer is one
+        # losses of hundreds of nats overflow to infinity, which is a valid answer
         with np.errstate(all="ignore"):
             return min(certain, float((n * one).loss_bound(failure)))
 
@@ -146,6 +148,7 @@ def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[B
 
 
 def _tightest(certain: float, at_failure: Callable[[], float], failure: float) -> tuple[BeliefLimit, ...]:
+    """Certain limit with this loss, if finite, and the one at `failure` unless it is hardly tighter."""
     sure = [BeliefLimit(certain, 0.0)] if np.isfinite(certain) else []
     if failure == 0.0:
         return tuple(sure) or (BeliefLimit(np.inf, 0.0),)
@@ -156,7 +159,10 @@ def _tightest(certain: float, at_failure: Callable[[], float], failure: float) -
 
 
 def limits_together(guarantee: Guarantee, releases: int, failure: float) -> list[tuple[float, tuple[BeliefLimit, ...]]]:
-    """(failure, `limits_after`), and those at the first larger failure that has one where this has none; or nothing."""
+    """Pairs (failure probability, limits) of several releases: one pair if there is a finite limit at `failure`.
+
+    Otherwise also those at the first larger probability with a finite limit; an empty list if there is none.
+    """
     limits = limits_after(guarantee, releases, failure)
     if limits[0].exists:
         return [(failure, limits)]
@@ -167,10 +173,10 @@ def limits_together(guarantee: Guarantee, releases: int, failure: float) -> list
 
 
 def releases_within(guarantee: Guarantee, prior: float, threshold: float, failure: float) -> tuple[int, bool]:
-    """Largest number of releases after which a posterior from `prior` is at most `threshold`, and whether it is final.
+    """(largest number of releases after which no posterior from `prior` exceeds `threshold`, True if it is final).
 
-    It is not final where the search ended, at `LARGEST` releases, or at `LARGEST_OF_LOSSES` where composition has no
-    closed form. The bound is the tightest at this failure, which grows with every release.
+    It is not final if the search ended, at `LARGEST` releases, or at `LARGEST_OF_LOSSES` if composition has no closed
+    form. The bound is the tightest at this failure probability, and grows with every release.
 
     >>> releases_within(PureDP(0.5), 0.1, 0.5, 0.0)
     (4, True)

@@ -1,8 +1,8 @@
-"""What texts about a tolerated risk, an epsilon for it and releases that keep it are fed with: numbers as written.
+"""Facts of risk profiles, recommendations, release budgets and verdicts for the templates, with numbers as text.
 
-A recommendation is described by adversaries: where each starts, how far the bound of Theorem 4 at that epsilon would
-let them rise, and what the profile tolerates of them. What is said of a release that satisfies it is no statement
-about a planned one: that is the verdict's.
+A recommendation is described by adversaries: the prior of each, the posterior up to which the bound of Theorem 4 at
+that epsilon lets it rise, and what the profile tolerates. Statements about a release that satisfies it are not about a
+planned release: the verdict is.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from adversary.privacy.losses import PrivacyLoss
 from adversary.report.words.belief_limits import limits_of
 from adversary.report.words.guarantee_facts import DIGITS, PRIORS, described
 
-# What is reached and what is tolerated count as equal within this relative difference: they were solved for.
+# Relative difference within which a reached and a tolerated posterior count as equal: the epsilon was solved for them.
 SAME = 1e-12
 
-# Decimals to add, at most, so that what is reached and what is tolerated do not cross.
+# Largest number of decimals to add so that the rounded reached and tolerated posteriors do not cross.
 CLOSER = 3
 
 
@@ -67,7 +67,7 @@ UNITS = {
 }
 
 
-# To an audience, others but the first as the second: a share of 100, and that to which a belief is given.
+# By audience (all but the lay as the regulator): unit of a probability, and the events that beliefs are about.
 GIVES = {
     "lay": (" in 100", "your data being used", "a harmful answer if so"),
     "regulator": (PERCENT, "the person being in the data", "a sensitive value if so"),
@@ -75,7 +75,7 @@ GIVES = {
 
 
 def people(profile: RiskProfile, audience: str) -> str:
-    """Whom a profile is about, by the beliefs they start from: "" for everyone.
+    """Clause on the adversaries that a profile is about, by their priors; "" if it is about all.
 
     >>> people(RiskProfile.point(2.0, 0.5, 1.0), "lay")
     'give exactly 50 in 100 to your data being used'
@@ -88,7 +88,7 @@ def people(profile: RiskProfile, audience: str) -> str:
 
 
 def _given(domain: tuple[Range, Range], audience: str) -> str:
-    """Starting beliefs in a rectangle of priors."""
+    """Clause on adversaries with priors in a rectangle (inclusion, value); "" for all priors."""
     unit, *about = GIVES.get(audience, GIVES["regulator"])
     ends = zip(domain, about, strict=True)
     clauses = [f"{_range(*side, unit)} to {what}" for side, what in ends if side != (0.0, 1.0) and side != (1.0, 1.0)]
@@ -97,6 +97,7 @@ def _given(domain: tuple[Range, Range], audience: str) -> str:
 
 
 def _range(low: float, high: float, unit: str) -> str:
+    """Range of a prior in words."""
     if low == high:
         return f"exactly {in_100(low)}{unit}"
     if low == 0.0 or high == 1.0:
@@ -113,15 +114,15 @@ def outsiders(
     *,
     sure: bool = False,
 ) -> list[dict[str, Any]]:
-    """Adversaries of whom a profile asks nothing, and how far an epsilon lets them rise, rounded up.
+    """Facts on adversaries that a profile is not about: their priors, and their largest posterior at an epsilon.
 
     Parameters
     ----------
     profile, statistic : as of a recommendation
-    epsilon : of `absolute_risk_bound`; nothing is said where it is infinite
-    audience : to whom it is said
-    priors : those asked for; usual ones where there are none
-    sure : only of adversaries who are sure of inclusion
+    epsilon : of `absolute_risk_bound`, in nats; the list is empty if it is infinite
+    audience : one of `AUDIENCES`
+    priors : of adversaries; usual ones if empty
+    sure : include only adversaries who are sure of inclusion
     """
     if not np.isfinite(epsilon):
         return []
@@ -141,7 +142,7 @@ def outsiders(
 def coverage(
     profile: RiskProfile, epsilon: float, statistic: str = "any", surely: str = "", *, sure: bool = False
 ) -> str:
-    """The adversaries that a profile is about, and how far an epsilon lets others rise; "" if it is about everyone.
+    """Sentences on the adversaries that a profile is about, and on the largest posteriors of others; "" if about all.
 
     Parameters
     ----------
@@ -168,7 +169,7 @@ def coverage(
 
 
 def of_recommendation(recommendation: Recommendation, audience: str, priors: Sequence[float] | None) -> dict[str, Any]:
-    """A profile, the epsilon for it, and how far that would let adversaries rise."""
+    """Facts of a recommendation: the profile, the epsilon for it, and the posteriors that it allows."""
     bounded = recommendation.status == BOUNDED
     low, high = recommendation.bracket
     every = rises(without_rounding(recommendation), priors) if bounded else []
@@ -187,7 +188,7 @@ def of_recommendation(recommendation: Recommendation, audience: str, priors: Seq
 def _outside(
     recommendation: Recommendation, audience: str, priors: Sequence[float] | None, epsilon: float | None = None
 ) -> list[dict[str, Any]]:
-    """Outsiders at the epsilon that is recommended, or at another; of a profile that an epsilon keeps."""
+    """Facts of `outsiders` at the recommended epsilon, or at another; none if no epsilon satisfies the profile."""
     if recommendation.status != BOUNDED:
         return []
     at = recommendation.epsilon if epsilon is None else epsilon
@@ -195,6 +196,7 @@ def _outside(
 
 
 def _profile(recommendation: Recommendation, audience: str) -> dict[str, Any]:
+    """Facts of the profile of a recommendation, and of the method by which its epsilon was solved for."""
     return {
         "people": people(recommendation.profile, audience),
         "profile": recommendation.profile.words, "about_values": recommendation.profile.about_values,
@@ -205,7 +207,7 @@ def _profile(recommendation: Recommendation, audience: str) -> dict[str, Any]:
 
 
 def _rise(rise: Rise, audience: str) -> dict[str, Any]:
-    """Template values on the posterior that an adversary could reach, and on the tolerated one."""
+    """Facts on the posterior that an adversary could reach, and on the tolerated one."""
     digits, (unit, most) = DIGITS[audience], UNITS[audience]
     return {
         "start": in_100(rise.start), "starts": _starts(rise.inclusion, rise.value, audience), "limited": rise.limited,
@@ -215,7 +217,7 @@ def _rise(rise: Rise, audience: str) -> dict[str, Any]:
 
 
 def _starts(inclusion: float, value: float, audience: str = "regulator") -> str:
-    """Starting beliefs of an adversary; only that of inclusion where the value is not in question."""
+    """Priors of an adversary in words; that of the value only if it is below 1."""
     unit, being_in, harm = GIVES.get(audience, GIVES["regulator"])
     start = f"{in_100(inclusion)}{unit} to {being_in}"
     if value == 1.0:
@@ -224,7 +226,7 @@ def _starts(inclusion: float, value: float, audience: str = "regulator") -> str:
 
 
 def of_release_budget(made: ReleaseBudget, audience: str, priors: Sequence[float] | None) -> dict[str, Any]:
-    """A profile, the guarantee of each release that keeps it, and what all of them together would do."""
+    """Facts of a release budget: the profile, the guarantee of each release, and the posteriors that all allow."""
     words, made = made.words, unrounded_budget(made)
     recommendation, failure = made.recommended, made.failure
     facts: dict[str, Any] = {
@@ -252,10 +254,15 @@ def of_release_budget(made: ReleaseBudget, audience: str, priors: Sequence[float
 
 @dataclass(frozen=True)
 class Rise:
-    """How far an epsilon lets one adversary rise, and what is tolerated of them.
+    """Largest posterior of one adversary at an epsilon, and the one that the profile tolerates.
 
-    `start` is p q, `reached` an upper bound on the posterior, `tolerated` p q r*(p, q), 1 at most; `asked` says whether
-    the profile is about this adversary.
+    Parameters
+    ----------
+    inclusion, value : the adversary's priors p and q
+    start : p q
+    reached : upper bound on the posterior
+    tolerated : p q r*(p, q), at most 1
+    asked : whether the profile is about this adversary
     """
 
     inclusion: float
@@ -267,7 +274,7 @@ class Rise:
 
     @classmethod
     def of(cls, recommendation: Recommendation, inclusion: float, value: float, epsilon: float) -> Rise:
-        """Of the adversary with these priors, at this epsilon."""
+        """Rise of the adversary with these priors, at this epsilon."""
         start = inclusion * value
         ratio = float(recommendation.profile(inclusion, value))
         most = min(1.0, start * ratio)
@@ -281,18 +288,22 @@ class Rise:
         return self.tolerated < 1.0
 
     def up_to(self, digits: int) -> str:
-        """Tolerated posterior, times 100, rounded down."""
+        """Tolerated posterior in percent, rounded down, as text."""
         return in_percent(self.tolerated, False, decimals_for(self.tolerated, digits=digits + 2))
 
     def ends(self, digits: int, unit: str, most: str) -> str:
-        """ "up to so much", and what was tolerated; `most` says that it is what was tolerated."""
+        """Clause with the reached posterior, rounded up, and the tolerated one, rounded down.
+
+        `unit` follows a number, and `most` is a clause such as "is tolerated". Decimals are added until the rounded
+        numbers do not cross.
+        """
         least = decimals_for(self.reached - self.start, digits=digits)
         for decimals in range(least, least + CLOSER + 1):
             up = in_percent(self.reached, True, decimals)
             down = in_percent(self.tolerated, False, max(decimals, decimals_for(self.tolerated, digits=digits + 1)))
             if self.reached > self.tolerated or _number(up) <= _number(down):
                 break
-        # by a search that missed this adversary
+        # possible after a search without certificate, which missed this adversary
         if self.reached > self.tolerated:
             return f"{up}{unit}, beyond the {down}{unit} that {most}"
         if self.reached < self.tolerated and _number(up) <= _number(down):
@@ -305,14 +316,15 @@ class Rise:
 
 
 def _number(text: str) -> float:
+    """Number of a text with commas between thousands."""
     return float(text.replace(",", ""))
 
 
 def rises(recommendation: Recommendation, priors: Sequence[float] | None, epsilon: float | None = None) -> list[Rise]:
-    """The adversary who binds, where there is one, and adversaries with the priors asked for whom the profile is about.
+    """Rises of the binding adversary, if there is one, and of those with the given priors that the profile is about.
 
-    Where values are in question the priors are of the value, for adversaries as sure of inclusion as the profile has
-    them; otherwise they are of inclusion.
+    If the profile is about values, the priors are of the value, and that of inclusion is the largest of the profile;
+    otherwise they are of inclusion.
     """
     (p0, p1), (q0, q1) = recommendation.profile.domain
     about_values = recommendation.profile.about_values
@@ -325,7 +337,7 @@ def rises(recommendation: Recommendation, priors: Sequence[float] | None, epsilo
 
 
 def without_rounding(recommendation: Recommendation) -> Recommendation:
-    """The recommendation without its rounding, where that leaves nothing of it."""
+    """The recommendation, unrounded if rounding down has made its epsilon 0."""
     return (
         replace(recommendation, round_down=None)
         if recommendation.status == BOUNDED and recommendation.epsilon == 0.0
@@ -334,7 +346,7 @@ def without_rounding(recommendation: Recommendation) -> Recommendation:
 
 
 def unrounded_budget(made: ReleaseBudget) -> ReleaseBudget:
-    """Release budget without its rounding, where that leaves nothing of it."""
+    """The release budget, unrounded if rounding down has made its parameter 0."""
     if made.status != BOUNDED or made.parameter > 0.0:
         return made
     each = made.delta_each if made.definition == "approximate DP" else 0.0
@@ -345,7 +357,7 @@ def unrounded_budget(made: ReleaseBudget) -> ReleaseBudget:
 
 
 def worth(made: ReleaseBudget) -> float:
-    """Epsilon that all releases of a bounded guarantee amount to."""
+    """Epsilon of pure DP with the same bounds as all releases of a bounded budget together."""
     recommendation = made.recommended
     assert made.total is not None
     values = recommendation.statistic == "any" and recommendation.profile.about_values
@@ -353,7 +365,7 @@ def worth(made: ReleaseBudget) -> float:
 
 
 def of_verdict(outcome: Verdict, audience: str) -> dict[str, Any]:
-    """Template values on a profile's verdict: status, guarantee, failure probability, people, and outsiders."""
+    """Facts of a verdict on a profile: status, guarantee, failure probability, and the adversaries it is about."""
     certain, judged, replaced = outcome.failure == 0.0, outcome.status != NOT_COVERED, outcome.neighbours == "bounded"
     profile, outside = outcome.tolerance, list[dict[str, Any]]()
     if profile is not None and judged and np.isfinite(outcome.allowed):

@@ -1,8 +1,8 @@
-"""Words for those who must trust a number: the person in the data, a regulator, and who keeps the data.
+"""Explanations of guarantees, recommendations, budgets, verdicts and audits, for the lay, regulators and experts.
 
-What a guarantee limits, whether it can fail, what several releases reveal together, why an epsilon was chosen, whether
-a release budget keeps what was decided, what an audit found. Numbers are those of the library's own functions, rounded
-outward where they are bounds.
+They cover the limits of a guarantee and its failures, several releases together, the choice of an epsilon, the verdict
+on a release budget, and the results of an audit. Numbers are those of the library's own functions; bounds are rounded
+outward.
 """
 
 from __future__ import annotations
@@ -33,20 +33,24 @@ from adversary.report.words.belief_limits import limits_of, usual_failure
 from adversary.report.words.guarantee_facts import paragraphs
 
 AUDIENCES = ("lay", "regulator", "technical")
+
+# Other names of audiences.
 ALSO = {"respondent": "lay", "curator": "technical"}
-"""Other names of audiences."""
 
 TOPICS = ("guarantee", "pure or approximate", "composition", "audit", "budget", "tolerance")
 OF_GUARANTEES = TOPICS[:3]
 
 
-# Of what a recommended guarantee is the largest.
+# Completes "the largest ..." about a recommended guarantee.
 KEEPS = "that keeps the profile"
 
 
 @dataclass(frozen=True)
 class _Options:
-    """To whom to speak, and of what numbers."""
+    """Options of an explanation: its audience, and the numbers to state, as `explain` documents them.
+
+    `budgeted` completes "the largest ..." if the guarantee follows from a budget.
+    """
 
     audience: str
     priors: list[float] | None
@@ -57,11 +61,11 @@ class _Options:
     budgeted: str = ""
 
     def said(self, topic: str, facts: dict[str, Any]) -> Iterator[str]:
-        """The text of a topic, of what the privacy unit is called."""
+        """Paragraphs of a topic from its facts, with the privacy unit's name for a record."""
         yield from paragraphs(self.audience, topic, facts | guarantee_facts.record_words(self.unit))
 
     def texts(self, subject: Any, topic: str | None, releases: int | None) -> Iterator[str]:
-        """The text of a subject, paragraph by paragraph."""
+        """Paragraphs about a subject of any kind; ValueError for a topic that does not fit it."""
         match subject:
             case Guarantee():
                 yield from self._of_guarantee(subject, _fitting(topic, OF_GUARANTEES, "a guarantee"), releases)
@@ -95,6 +99,7 @@ class _Options:
                 )
 
     def _of_guarantee(self, guarantee: Guarantee, topic: str | None, releases: int | None) -> Iterator[str]:
+        """Paragraphs about a guarantee: one release, several together, or both."""
         if topic == "composition" and releases is None:
             raise ValueError("composition needs releases, the number of releases with this guarantee each")
         who = self.audience
@@ -115,11 +120,11 @@ class _Options:
             yield from self.said("composition", facts)
 
     def _failure(self, guarantee: Guarantee, releases: int = 1) -> float:
-        """The failure asked for, or one that suits the guarantee."""
+        """The given failure probability, or one that suits the guarantee."""
         return usual_failure(guarantee, releases) if self.failure is None else self.failure
 
     def _of_release_budget(self, made: ReleaseBudget, topic: str | None, releases: int | None) -> Iterator[str]:
-        """A release budget by what it keeps; or, of the guarantee topics, one release and all of them."""
+        """Paragraphs about a release budget; on a topic of guarantees, about one release and all of them together."""
         if releases not in (None, made.releases):
             raise ValueError(f"releases of a ReleaseBudget are its own, {made.releases}, got {releases}")
         if topic not in OF_GUARANTEES:
@@ -152,7 +157,7 @@ def explain(
     kept: bool = True,
     privacy_unit: PrivacyUnit | None = None,
 ) -> str:
-    """A text about a guarantee, recommendation, release budget, verdict or audit; a blank line between paragraphs.
+    """Text about a guarantee, recommendation, release budget, verdict or audit; a blank line between paragraphs.
 
     Parameters
     ----------
@@ -160,20 +165,24 @@ def explain(
         `ReleaseBudget` of one or several releases, a `Verdict`, or the DataTree of an `audit`
     audience : "lay" (also "respondent"): no symbols; "regulator": numbers in percent, no formulas; "technical" (also
         "curator"): definitions, formulas, worst case
-    topic : of a guarantee "guarantee", "pure or approximate" or "composition", and without one the first, with the last
-        where `releases` is given; of a recommendation or profile "budget" (what a release with that epsilon would do),
-        "tolerance" (what is tolerated, and nothing of any release), or those of a guarantee for the pure DP it
-        recommends; of a release budget "budget", or those of a guarantee, of each release and of all; of a verdict
-        "budget"; of an audit "audit"
-    priors : where adversaries start, in [0, 1]; a few usual ones if None
-    failure : probability, in [0, 1), with which a limit may fail that is not certain; where None the default, or a
-        smaller one at which nearly the same limit holds; of a `ReleaseBudget` its own
-    releases : how many releases with this guarantee each are described together
+    topic : for a guarantee "guarantee", "pure or approximate" or "composition", by default the first, and the last too
+        if `releases` is given; for a recommendation or profile "budget" (the effect of a release with that epsilon),
+        "tolerance" (the tolerated risk, without any release), or those of a guarantee, for the recommended pure DP; for
+        a release budget "budget", or those of a guarantee, for each release and for all; for a verdict "budget"; for an
+        audit "audit"
+    priors : of adversaries, in [0, 1]; a few usual ones if None
+    failure : failure probability, in [0, 1), of limits that are not certain; if None the default, or a smaller one at
+        which nearly the same limit holds; of a `ReleaseBudget` its own
+    releases : number of releases, each with this guarantee, that are described together
     statistic : of a `RiskProfile`, as in `recommend_epsilon`
-    threshold : belief in (0, 1); the text says after how many releases an adversary may pass it who starts at the first
-        of `priors`, or at 1/2
-    kept : whether the release keeps the guarantee; of one that it violates the text says only that
-    privacy_unit : whose data the guarantee protects, for what the text calls it; a person unless given
+    threshold : belief in (0, 1); the text states the number of releases after which an adversary with the first of
+        `priors`, or 1/2, may exceed it
+    kept : whether the release satisfies the guarantee; otherwise the text says only that it does not
+    privacy_unit : whose data the guarantee protects, for its name in the text; a person unless given
+
+    Returns
+    -------
+    str, paragraphs separated by blank lines
 
     Raises
     ------
@@ -195,6 +204,7 @@ def explain(
 
 
 def _fitting(topic: str | None, topics: Sequence[str], subject: str) -> str | None:
+    """The topic, None for the default one; ValueError for one that does not fit the subject."""
     if topic is not None and topic not in topics:
         raise ValueError(f"topic of {subject} must be one of {', '.join(map(repr, topics))}, got {topic!r}")
     return topic

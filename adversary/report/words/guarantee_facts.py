@@ -1,6 +1,6 @@
-"""What texts about a guarantee or a verdict are fed with: numbers as they are written, rounded outward.
+"""Facts of a guarantee for the templates: its name, limits and composition, with numbers as text.
 
-The words are in `templates`, one file for each audience. A limit, an interval or a ratio is a bound: upper ends are
+The sentences are in `templates`, one file for each audience. A limit, an interval or a ratio is a bound: upper ends are
 rounded up, lower ends down.
 """
 
@@ -49,35 +49,35 @@ from adversary.report.words.belief_limits import (
 )
 from adversary.report.words.template_cache import environment
 
+# Default priors of adversaries: two base rates, and even odds.
 PRIORS = (0.01, 0.1, 0.5)
-"""Where adversaries start, unless given: two base rates, and one who finds both as likely."""
 
-# The same, by audience.
+# Default priors for an audience that should see fewer.
 STARTS: dict[str, tuple[float, ...]] = {"lay": (0.5,)}
 DIGITS = {"lay": 2, "regulator": 3, "technical": 3}
 
-# Ratios above this are not spelled out.
+# Ratios above this are called unlimited in practice, not spelled out.
 MANY = 1e6
 
-# Worst priors below this are not spelled out.
+# Priors below this are not spelled out as those of the largest rise: nobody has a feeling for them.
 TINY = 1e-3
 
 APART = "whose beliefs about everybody else do not depend on your data"
 
-# Adversaries whom a guarantee about one record covers, to the person in the data and to others.
+# Adversaries whom a guarantee about one record covers: for texts to the person in the data (above) and to others.
 COVERED = "whose beliefs about everybody else do not depend on this person"
 GROUPS = (
     "What a release teaches about people in general, or about a group, is not limited: conclusions about a person "
     "that would be drawn just as well without their record."
 )
 
-# Words for the data that a guarantee protects, where the privacy unit is a person.
+# Words for the data of a privacy unit that is a person.
 RECORD = {"record": "record", "one_record": "one person's record"}
 SHARED = {"APART": APART, "COVERED": COVERED, "GROUPS": GROUPS, "AT_A_TIME": AT_A_TIME, "PERCENT": PERCENT}
 
 
 def paragraphs(audience: str, topic: str, facts: Mapping[str, Any]) -> Iterator[str]:
-    """The text of a topic for an audience: one line for each paragraph of its template."""
+    """Paragraphs of a topic for an audience, from its template and facts, each on one line."""
     text = _template(audience).render(topic=topic, **{**SHARED, **RECORD, **facts})
     yield from (
         paragraph for part in re.split(r"\n[ \t]*\n", text) if (paragraph := re.sub(r"[ \t\n]+", " ", part).strip(" "))
@@ -86,21 +86,22 @@ def paragraphs(audience: str, topic: str, facts: Mapping[str, Any]) -> Iterator[
 
 @cache
 def _template(audience: str) -> Any:
+    """Jinja template of an audience, compiled once."""
     made = environment(Path(__file__).parent / "templates", trim_blocks=True, lstrip_blocks=True)
     made.filters.update(listed=lambda items: join_words(list(items)), sentence=sentence)
     return made.get_template(f"{audience}.j2")
 
 
 def record_words(unit: PrivacyUnit | None) -> dict[str, str]:
-    """Words for the data of one privacy unit: a person's is a record.
+    """Words for the data of one privacy unit, such as "household"; "record" if it is a person.
 
     Parameters
     ----------
-    unit : of privacy; None for a person
+    unit : privacy unit; None for a person
 
     Returns
     -------
-    `record` and `one_record`, as templates name them.
+    dict of template variables: `record`, `one_record`, and sentences in which the unit occurs
 
     >>> record_words(PrivacyUnit("household"))["one_record"]
     'one household'
@@ -113,25 +114,25 @@ def record_words(unit: PrivacyUnit | None) -> dict[str, str]:
 
 
 def is_usual(unit: PrivacyUnit, contribution: float | None = None) -> bool:
-    """True for a person in one period who changes one count by one, of whom nothing need be said.
+    """True for the usual unit, a person in one period who changes one count by one, which texts need not mention.
 
     Parameters
     ----------
-    unit : of privacy, whatever its neighbours
-    contribution : by which one unit changes a number; the unit's own unless given
+    unit : privacy unit, with any neighbour relation
+    contribution : largest change of a number by one unit; the unit's own unless given
     """
     most = unit.contribution if contribution is None else contribution
     return most in (None, 1) and replace(unit, contribution=None, neighbours=None) == PrivacyUnit()
 
 
 def unit_words(unit: PrivacyUnit, contribution: float | None = None, local: bool = False) -> str:
-    """Whose data a guarantee protects and by how much one of them changes a release, in a few sentences.
+    """Sentences on the privacy unit: its name, and the largest change of a release by one unit.
 
     Parameters
     ----------
-    unit : of privacy
-    contribution : by which one unit changes a number; the unit's own unless given
-    local : whether what is released is the unit's own answer
+    unit : privacy unit
+    contribution : largest change of a number by one unit; the unit's own unless given
+    local : whether the release is the unit's own answer
 
     >>> print(unit_words(PrivacyUnit("household", 10, neighbours="unbounded")))
     The guarantee protects one household, added or removed: it changes a published number by at most 10.
@@ -171,7 +172,7 @@ LOCAL = (
 
 
 def unit_notes(unit: PrivacyUnit, contribution: float | None = None, local: bool = False) -> list[str]:
-    """Notes on the privacy unit that texts about a guarantee omit: its size, and that it is replaced.
+    """Notes on the privacy unit that texts about a guarantee lack: its contribution, and that it is replaced.
 
     Parameters
     ----------
@@ -190,7 +191,16 @@ def of_guarantee(
     priors: Sequence[float] | None,
     budgeted: str = "",
 ) -> dict[str, Any]:
-    """A guarantee, its limit (that asked for, else the usual one) and further ones that may fail."""
+    """Facts of a guarantee: its names, the first limit (the usual one if that is infinite), and further limits.
+
+    Parameters
+    ----------
+    guarantee : to explain
+    audience : one of `AUDIENCES`
+    limits : of the guarantee at the given failure probability
+    priors : of adversaries, None for the default ones
+    budgeted : completes "the largest ..." if the guarantee follows from a budget
+    """
     first_limits, starts = limits[0], priors or STARTS.get(audience, PRIORS)
     other = None if first_limits.exists else usual_limit(guarantee)
     limit = first_limits if first_limits.exists else other
@@ -204,7 +214,7 @@ def of_guarantee(
 
 
 def names_of(guarantee: Guarantee, budgeted: str = "") -> dict[str, Any]:
-    """A guarantee by name, and which kind of statement it is; `budgeted`: of what it is the largest."""
+    """Facts on the name and kind of a guarantee; `budgeted` completes "the largest ..." if it follows from a budget."""
     return {
         "named": described(guarantee, upper=not budgeted),
         "stands_for": stands_for(guarantee, budgeted), "each_stands_for": stands_for(guarantee, budgeted, "each "),
@@ -215,7 +225,7 @@ def names_of(guarantee: Guarantee, budgeted: str = "") -> dict[str, Any]:
 
 
 def _limit(limit: BeliefLimit, audience: str, starts: Sequence[float]) -> dict[str, Any]:
-    """A limit: how it may fail, how far a belief moves from any start and from each of `starts`."""
+    """Facts of a limit: its failure probability, and the change of a belief from any prior and each of `starts`."""
     may_fail: dict[str, Any] = {"exists": limit.exists, "certain": limit.certain}
     if not limit.certain:
         may_fail |= {"holding": holding(limit.failure), "failing": failing(limit.failure)}
@@ -238,15 +248,15 @@ def _limit(limit: BeliefLimit, audience: str, starts: Sequence[float]) -> dict[s
 
 
 def _start(limit: BeliefLimit, p: float, audience: str) -> dict[str, Any]:
-    """Template values on the posterior range of a belief that starts at p, in percent and as a ratio.
+    """Facts on the posterior range of an adversary with prior p, in percent and as a ratio.
 
-    The two texts that stand on the page of a report have the digits of its tables.
+    Texts that a report's page has too, for regulators and experts, have the digits of its tables.
     """
     as_read = limit.posterior_as_read(p)
     low, high = ends(p, *as_read, digits=DIGITS[audience])
     least, most = (float(end) for end in limit.posterior(p))
     fine, anything = DIGITS["technical"] + limit.finer, (low, high) == ("0", "100")
-    # also of the rest of a start near 1
+    # near 1 enough digits to show the complement
     if audience == "lay":
         near = max(fine, 2 + decimals_for(1.0 - p))
         low, high = outward_percent(as_read[0], False, near), outward_percent(as_read[1], True, near)
@@ -260,7 +270,7 @@ def _start(limit: BeliefLimit, p: float, audience: str) -> dict[str, Any]:
 
 
 def _worst(limit: BeliefLimit) -> dict[str, Any]:
-    """The start that moves most, as it is written, and the bound there."""
+    """Facts on the prior of the largest change, rounded, and the bounds there."""
     shown = (100 * Decimal(repr(limit.worst_prior))).quantize(Decimal(1).scaleb(-decimals_for(limit.worst_prior)))
     start = float(shown / 100)
     return {
@@ -273,7 +283,7 @@ def _worst(limit: BeliefLimit) -> dict[str, Any]:
 
 
 def _household(guarantee: Guarantee, limit: BeliefLimit) -> str | None:
-    """Loss of two records that change together; none of a computed loss, of which the plan knows better."""
+    """Loss if two records change together, as text; None for a computed loss, which the plan derives better."""
     if isinstance(guarantee, PrivacyLoss):
         return None
     e = float(guarantee.group(2).loss_bound(limit.failure))
@@ -281,7 +291,7 @@ def _household(guarantee: Guarantee, limit: BeliefLimit) -> str | None:
 
 
 def _stricter(guarantee: Guarantee, limit: BeliefLimit, audience: str) -> list[dict[str, Any]]:
-    """A limit that may fail and those at smaller failures, of limits that read alike the last."""
+    """Facts of limits at ever smaller failure probabilities; of those with the same text, the last only."""
     if limit.certain:
         return []
     shares = (100.0,) if audience == "lay" else (10.0, 100.0, 1000.0)
@@ -300,7 +310,7 @@ def of_composition(
     threshold: float,
     budgeted: str = "",
 ) -> dict[str, Any]:
-    """Several releases with independent noise: limits on them together and on one, how many stay below a threshold."""
+    """Facts of several releases with independent noise: limits on all and on one, and the number below a threshold."""
     together = limits_together(guarantee, releases, failure)
     facts: dict[str, Any] = {
         **names_of(guarantee, budgeted),
@@ -321,6 +331,7 @@ def of_composition(
 
 
 def _until(guarantee: Guarantee, audience: str, failure: float, prior: float, threshold: float) -> dict[str, Any]:
+    """Facts on the number of releases after which a belief stays below a threshold."""
     most, final = releases_within(guarantee, prior, threshold, failure)
     limit = limits_of(guarantee, failure)[-1] if most == 0 else limits_after(guarantee, most, failure)[-1]
     return {
@@ -336,12 +347,13 @@ def of_the_release(guarantee: Guarantee) -> bool:
     return guarantee.after_postprocessing is not guarantee
 
 
-# Digits of a parameter that keeps a profile; it is rounded down, since a larger one does not keep it.
+# Digits of a parameter that satisfies a profile: it is rounded down, as a larger one does not, so that few digits would
+# give much away.
 DIGITS_OF_A_BUDGET = 7
 
 
 def described(guarantee: Guarantee, *, upper: bool, digits: int = DIGITS_OF_A_BUDGET) -> str:
-    """A definition by name with its parameters: rounded up as by `describe`; or down, of the largest that are allowed.
+    """Name of a guarantee with its parameters: in full as by `describe`, or rounded down if they are a largest budget.
 
     >>> described(PureDP(4.655963355), upper=False), described(PureDP(4.655963355), upper=True)
     ('pure differential privacy with epsilon 4.655963', 'pure differential privacy with epsilon 4.655963355')
@@ -353,7 +365,7 @@ def described(guarantee: Guarantee, *, upper: bool, digits: int = DIGITS_OF_A_BU
 
 
 def stands_for(guarantee: Guarantee, budgeted: str = "", each: str = "") -> str:
-    """A sentence that says of which releases the text is, or that the numbers are those of the noise."""
+    """Sentence on the releases that a text is about, by their guarantee, or on the noise if it is a computed loss."""
     if isinstance(guarantee, PrivacyLoss):
         return "This is about the privacy loss of the noise itself, worked out for one pair of data."
     if guarantee.vacuous:
@@ -363,6 +375,6 @@ def stands_for(guarantee: Guarantee, budgeted: str = "", each: str = "") -> str:
 
 
 def wider(guarantee: Guarantee) -> str:
-    """Sentence on the parameters that let a belief move further."""
+    """Sentence on the parameters whose larger values let a belief move further."""
     names = " or ".join(guarantee.budget)
     return f"A larger {names} lets it move further." if names else "Less noise lets it move further."

@@ -1,4 +1,4 @@
-"""Templates of a folder, with their compiled code beside them on disk, as Python has that of its modules."""
+"""Jinja environment of a folder of templates, with their compiled code cached on disk in the folder's `__pycache__`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 
 def environment(folder: Path, **options: Any) -> Any:
-    """The environment of the templates in a folder, in which nothing that is named may be missing.
+    """Jinja environment of the templates in a folder; an undefined variable is an error.
 
-    Templates are compiled once: in the folder's `__pycache__`, where that can be written; else in every process.
+    Templates are compiled once, in the folder's `__pycache__`, if that can be written; otherwise in every process.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def environment(folder: Path, **options: Any) -> Any:
 
     class Beside(jinja2.FileSystemBytecodeCache):
         def dump_bytecode(self, bucket: Any) -> None:
-            # a full disk is no reason to answer nothing
+            # a full disk must not prevent the answer
             with suppress(OSError):
                 super().dump_bytecode(bucket)
 

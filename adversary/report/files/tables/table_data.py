@@ -1,8 +1,8 @@
-"""Data as offices have it: CSV of any separator and encoding, Excel, Parquet, Stata, SPSS.
+"""Reading of data files: CSV of any separator and encoding, Excel, Parquet, Stata, SPSS.
 
-Entries of CSV and Excel stay words: a code keeps its zeros, and a count its marks. Rows keep their place in the file,
-which messages name. What was left out in reading (lines of a title, a second line of descriptions) is noted in the
-frame's `attrs["notes"]`, the separator in `attrs["separator"]`.
+Entries of CSV and Excel stay words, with the zeros of codes and the marks of counts. Messages name rows by their line
+in the file. Lines that are left out (a title, a second line of descriptions) are noted in the frame's `attrs["notes"]`,
+the separator in `attrs["separator"]`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from adversary._core import closest_name, join_words, missing_extra
 if TYPE_CHECKING:
     import pandas as pd
 
-# Of columns; of two that fit alike, the first.
+# Separators of columns; of two that fit equally well, the first is chosen.
 SEPARATORS = ";\t|,"
 
-# Lines by which the separator is chosen.
+# Number of lines from which the separator is inferred.
 SAMPLE = 200
 
-# Lines from which a file without quotes, and with as many columns in every line, is read at once.
+# A longer file, if it has no quotes and the same number of columns in every line, is parsed by pandas, which is faster.
 MANY = 5000
 
 # Formats whose columns have types: the function of pandas, the library it needs, its options.
@@ -40,7 +40,7 @@ TYPED = {
     ".xpt": ("read_sas", "", {"encoding": "infer"}),
 }
 
-# What is refused, and the remedy.
+# Kinds of files that are refused, with the remedy.
 OTHERS = {
     ".toml": "a TOML file; adversary tables FILE.toml reads one of several tables",
     ".xls": "a file of Excel before 2007; save it as .xlsx or CSV",
@@ -55,10 +55,11 @@ OTHERS = {
 }
 _CONTROL = re.compile(rb"[\x01-\x08\x0e-\x19\x1c-\x1f]")
 _MARKUP = re.compile(r"\s*<(!doctype|html|\?xml)", re.IGNORECASE)
-LONG = 60
-"""Letters of a line under a table that is no name."""
 
-# How lines under a table begin.
+# A single entry with more letters in the last line is taken for a note, not for the name of a place.
+LONG = 60
+
+# Beginnings of notes under a table.
 NOTES = ("source", "quelle", "note", "notes", "anmerkung", "hinweis", "fuente", "©", "*", "stand:", "erstellt")
 
 
@@ -73,7 +74,7 @@ def load_table_data(path: str | Path, *, sheet: str | None = None) -> tuple[pd.D
 
     Returns
     -------
-    (frame, what messages call a row, by its place: "line 3", "row 3 of sheet 'Data'").
+    (frame, function from a row's index to its name in messages: "line 3", "row 3 of sheet 'Data'").
 
     Raises
     ------
@@ -100,7 +101,7 @@ def load_table_data(path: str | Path, *, sheet: str | None = None) -> tuple[pd.D
 
 
 def _typed(file: Path, function: str, library: str, options: dict[str, Any]) -> pd.DataFrame:
-    """A file of a format with types."""
+    """Data frame of a file whose columns have types, read by a function of pandas."""
     import pandas as pd
 
     try:
@@ -109,19 +110,21 @@ def _typed(file: Path, function: str, library: str, options: dict[str, Any]) -> 
         raise ValueError(str(missing_extra(f"{file.suffix} files need {library}", "tables"))) from None
     except OSError:
         raise
-    except Exception as error:  # each library has errors of its own
+    # each library has errors of its own
+    except Exception as error:
         raise ValueError(f"must be a file of the format {file.suffix}, got {error}") from None
 
 
 def _from_excel(given: bytes, sheet: str | None) -> tuple[pd.DataFrame, Callable[[int], str]]:
-    """The one sheet with entries, or the one that is named."""
+    """Frame and names of rows of an Excel file: of its only sheet with entries, or the one that is named."""
     import pandas as pd
 
     try:
         sheets = pd.read_excel(io.BytesIO(given), sheet_name=None, header=None, dtype=str, na_filter=False)
     except ImportError:
         raise ValueError(str(missing_extra("Excel files need openpyxl", "tables"))) from None
-    except Exception:  # openpyxl has errors of its own
+    # openpyxl has errors of its own
+    except Exception:
         raise ValueError("must be an Excel file (.xlsx), got another or a damaged one: save it as CSV") from None
     full = {str(name): one for name, one in sheets.items() if not one.empty}
     if sheet is not None and sheet not in full:
@@ -137,12 +140,13 @@ def _from_excel(given: bytes, sheet: str | None) -> tuple[pd.DataFrame, Callable
 
 
 def _from_text(given: bytes) -> tuple[pd.DataFrame, Callable[[int], str]]:
-    """The rows of a text file."""
+    """Frame and names of rows of a text file."""
     text, notes = _decoded(given)
     if _MARKUP.match(text):
         raise ValueError("must be CSV, got a page of HTML or XML, as a site sends in place of a file: fetch it again")
     first, _, rest = text.partition("\n")
-    if first.strip().lower().startswith("sep=") and len(first.strip()) == 5:  # Excel names its separator so
+    # a line "sep=;" at the top is how Excel names the separator
+    if first.strip().lower().startswith("sep=") and len(first.strip()) == 5:
         separator, text = first.strip()[-1], "\n" + rest
     else:
         separator = _separator(text)
@@ -160,7 +164,7 @@ def _from_text(given: bytes) -> tuple[pd.DataFrame, Callable[[int], str]]:
 
 
 def _evenly(text: str, separator: str) -> list[str]:
-    """The lines of a long text in which each has as many columns and none has quotes or is blank; none of others."""
+    """Lines of a long text that all have the same number of columns, no quotes and are not blank; else none."""
     if '"' in text or "\r" in text.replace("\r\n", "\n"):
         return []
     lines = text.replace("\r\n", "\n").rstrip("\n").split("\n")
@@ -172,7 +176,10 @@ def _evenly(text: str, separator: str) -> list[str]:
 def _from_even_lines(
     text: str, lines: list[str], separator: str, notes: list[str]
 ) -> tuple[pd.DataFrame, Callable[[int], str]] | None:
-    """A long file, whose first and last lines say how it begins and ends; None where it has columns of no name."""
+    """Frame and names of rows of a long file, parsed by pandas; None if it has columns without a name.
+
+    Titles and notes are looked for in its first and last lines alone.
+    """
     import pandas as pd
 
     ends = [*range(SAMPLE), *range(len(lines) - SAMPLE, len(lines))]
@@ -188,7 +195,7 @@ def _from_even_lines(
 
 
 def _decoded(given: bytes) -> tuple[str, list[str]]:
-    """The text, and a note where its encoding is no Unicode."""
+    """(text of a file, a note if its encoding is not Unicode)."""
     if given.startswith((b"\xff\xfe", b"\xfe\xff")):
         return given.decode("utf-16"), []
     if b"\0" in given:
@@ -204,7 +211,7 @@ def _decoded(given: bytes) -> tuple[str, list[str]]:
 
 
 def _separator(text: str) -> str:
-    """The separator by which most lines have as many columns, more than one."""
+    """Separator by which most lines have the same number of columns, more than one; a comma if none has."""
     sample = "\n".join(text.splitlines()[:SAMPLE])
     best, chosen = (0.0, 1), ","
     for separator in SEPARATORS:
@@ -223,7 +230,10 @@ def _separator(text: str) -> str:
 def _frame(
     rows: list[list[str]], lines: list[int], place: Callable[[int], str], separator: str, notes: list[str]
 ) -> tuple[pd.DataFrame, Callable[[int], str]]:
-    """Rows under their names: titles above are left out, and so is a line of descriptions below."""
+    """Frame with names of columns, without titles above them and a line of descriptions below; and names of rows.
+
+    `lines` are the lines of the rows in the file, `place` the name of a line in messages.
+    """
     import pandas as pd
 
     table = [(row, line) for row, line in zip(rows, lines, strict=True) if any(map(str.strip, row))]
@@ -236,7 +246,7 @@ def _frame(
     width = max((i + 1 for i, name in enumerate(head) if name), default=0)
     head = head[:width]
     body = [(row if any(map(str.strip, row[width:])) else row[:width], line) for row, line in body]
-    # a corner without a name: rows named by R, or a table of two features
+    # a first column without a name, as in files of R with row names or a table of two features
     if body and not head[0] and all(head[1:]):
         head = ["column 1", *head[1:]]
     if not all(head):
@@ -260,6 +270,7 @@ def _frame(
 
 
 def _left_out(lines: Sequence[int], what: str) -> list[str]:
+    """Sentence on lines that are left out, and what they are; none without lines."""
     if not lines:
         return []
     ends = f"Line {lines[0]}" if len(lines) == 1 else f"Lines {lines[0]} to {lines[-1]}"
@@ -276,7 +287,7 @@ def _titles(rows: Sequence[Sequence[str]]) -> int:
 
 
 def _refuse_note(body: Sequence[tuple[list[str], int]], width: int, place: Callable[[int], str]) -> None:
-    """ValueError for a line under the table: it would be one more place."""
+    """ValueError for a note under the table, which would otherwise be read as one more place."""
     if not body or width < 2:
         return
     row, line = body[-1]
@@ -289,7 +300,7 @@ def _refuse_note(body: Sequence[tuple[list[str], int]], width: int, place: Calla
 
 
 def _has_descriptions(frame: pd.DataFrame) -> int:
-    """1 where the first row describes the columns, as in files of NHGIS: words where all others have numbers."""
+    """1 if the first row describes the columns, in words where all other rows have numbers (files of NHGIS); else 0."""
     from adversary.driver.columns import read_numbers
 
     if len(frame) < 2 or not all(frame.iloc[0]):

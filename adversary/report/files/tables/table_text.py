@@ -1,8 +1,8 @@
-"""One published table, in a line or as a `[[table]]` of a file: "district: age x sex, rho 0.3".
+"""Published tables in a line, "district: age x sex, rho 0.3", or as a `[[table]]` of a file.
 
 A line is a place, a colon, features with x between them, and the noise after a comma: the name of a noise, a parameter
-and its value. The whole file has no place, or one that is no column. Kinds of noise and their keys are those of a
-scenario file.
+and its value. A table of the whole file has no place, or one that is no column. Kinds of noise and their keys are those
+of a scenario file.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ TABLE = {
     **{name: LEVEL[name] for name in ("clamp", "round", "ties", "suppress", "releases")},
     "repeat": Key("word", "noise of further releases: fresh, or the same for the same cells", REPEATS[0], REPEATS),
 }
-"""Keys of a `[[table]]`."""
+"""Declarations of the keys of a `[[table]]`."""
 
 # Further names of noise in a line.
 ALIASES = {"cell key": "perturbation table", "cell keys": "perturbation table", "gauss": "gaussian"}
+
+# Words that stand for no features: the table counts all people of each place.
 NOTHING = ("total", "totals", "people", "persons", "count", "counts", "all", "everybody")
-"""What stands for no features, where a table counts the people of each place."""
 PROCESSED = ("clamp", "round", "suppress", "ties")
 LINE = 'write it as "district: age x sex, rho 0.3"'
 _WORDS = sorted((*NOISES, *ALIASES), key=len, reverse=True)
@@ -50,7 +51,7 @@ _NUMBER = re.compile(r"[\d./*\s]+")
 
 
 def parse_table(text: str, base: str | Path = ".", unit: PrivacyUnit | None = None) -> PublishedTable:
-    """The table that a line describes.
+    """Published table that a line describes.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ def parse_table(text: str, base: str | Path = ".", unit: PrivacyUnit | None = No
 
 
 def read_table(part: Keys, unit: PrivacyUnit) -> PublishedTable:
-    """The table of a `[[table]]`, every key checked.
+    """Published table of a `[[table]]`, every key checked.
 
     Parameters
     ----------
@@ -111,7 +112,7 @@ def read_table(part: Keys, unit: PrivacyUnit) -> PublishedTable:
 
 
 def columns_of_line(line: str) -> tuple[tuple[str, ...], str]:
-    """The columns of "district: age x sex", and the line with single blanks.
+    """(columns of a line such as "district: age x sex", the line with single blanks).
 
     Parameters
     ----------
@@ -136,7 +137,7 @@ def columns_of_line(line: str) -> tuple[tuple[str, ...], str]:
 
 
 def _divided(text: str) -> tuple[str, list[str]]:
-    """Place and features, and the clauses that say what is done to the counts."""
+    """(place and features of a line, its clauses on noise and post-processing)."""
     head, *clauses = [one.strip() for one in text.replace("=", " ").split(",")]
     place, colon, rest = head.rpartition(":")
     if colon and _is_noise(rest.strip()):  # "district: rho 0.1"
@@ -156,12 +157,13 @@ def _divided(text: str) -> tuple[str, list[str]]:
 
 
 def _is_noise(clause: str) -> bool:
+    """True if a clause begins with the name of a noise or of one of its keys."""
     folded = clause.casefold()
     return any(re.match(rf"{re.escape(word)}(\s|$)", folded) for word in (*_WORDS, *_CASE))
 
 
 def _values(clauses: list[str], base: Path) -> dict[str, Any]:
-    """The keys that clauses say, as a file has them."""
+    """Keys and values of the clauses, as in a file; without the name of a noise, the first with the given parameter."""
     values: dict[str, Any] = {}
     for clause in clauses:
         folded, rest = clause.casefold(), clause
@@ -180,13 +182,14 @@ def _values(clauses: list[str], base: Path) -> dict[str, Any]:
 
 
 def _set(values: dict[str, Any], key: str, value: Any) -> None:
+    """Add a key and its value; ValueError if it is there already."""
     if key in values:
         raise ValueError(f"must have {key} once, got {values[key]!r} and {value!r}")
     values[key] = value
 
 
 def _pairs(rest: str, noise: str | None, base: Path) -> list[tuple[str, Any]]:
-    """Keys and values of "rho 0.3", "scale 2", "5" of a noise with one parameter, or a file."""
+    """Keys and values of a clause: "rho 0.3"; "5" for a noise with one parameter; or a path, for one from a table."""
     tokens = rest.split()
     own = NOISES[noise].parameters if noise else ()
     if noise and NOISES[noise].tables and tokens[0].casefold() not in _CASE:
@@ -217,7 +220,7 @@ def _pairs(rest: str, noise: str | None, base: Path) -> list[tuple[str, Any]]:
 
 
 def _typed(value: str, kind: str) -> Any:
-    """A value as TOML would have it: whole numbers and floats where it is one, words otherwise."""
+    """Value of a clause as TOML would have it: a whole number, a float, or text."""
     if re.fullmatch(r"[+-]?\d+", value):
         return int(value)
     if kind in ("whole", "word", "text") or "/" in value or "*" in value:

@@ -1,4 +1,4 @@
-"""Files of several tables of one population: TOML in, checked tables, adversary and guarantee out."""
+"""Tables files of `adversary tables`: published tables of one population, adversary and guarantee, read and checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from adversary.report.files.profile_keys import PROFILE, read_profile
 from adversary.report.files.tables.table_text import TABLE, read_table
 from adversary.report.files.toml_text import as_toml, read_toml
 
-# Suppressed cells: any count that they can have, or nobody.
+# Treatments of suppressed cells: all counts that they can have equally likely, or nobody in them.
 SUPPRESSED = ("draw", "leave out")
 DATA = {
     "file": Key("text", "people or counts: CSV, Excel, Parquet, Stata or SPSS, by its path from this file's",
@@ -68,20 +68,20 @@ FILE = {
 
 @dataclass(frozen=True)
 class TablesFile(Told):
-    """A file of several tables, read and checked; its data are not read yet.
+    """File of several tables, read and checked; its data are not read yet.
 
     Parameters
     ----------
     data : path of the data
     sheet : of an Excel file, or None
     options : roles of its columns, arguments of `population`
-    tables : what is published; a place that is no column is the whole file
+    tables : published tables; a place that is no column is the whole file
     adversary : prior, knowledge and belief
-    household : the column of households whose members the adversary knows, or ""
+    household : column of households, the members of which the adversary knows, or ""
     last_year : path of counts that the adversary expects, or None
-    unit : whose data a guarantee protects
+    unit : privacy unit of the guarantees
     guarantees : by the name of their definition, or None
-    profile : the risk that is tolerated, or None
+    profile : the risk that the agency tolerates, or None
     failure : probability with which a bound that is not certain may fail
     document : the TOML document
     """
@@ -190,7 +190,7 @@ def _options(data: Keys) -> dict[str, Any]:
 
 
 def _knowledge(who: Keys) -> tuple[str, str]:
-    """Knowledge of the adversary about others, and the column of households."""
+    """(knowledge of the adversary about others, one of `KNOWS`; column of households, or "")."""
     given = who["knows"]
     first, _, column = given.partition(" ")
     if first == "household" and column.strip():
@@ -204,7 +204,7 @@ def _knowledge(who: Keys) -> tuple[str, str]:
 
 
 def _belief(who: Keys) -> Others | None:
-    """The law of others in each cell; None where every count is equally likely."""
+    """Distribution of the number of others in each cell; None for the improper flat one."""
     made = who.build("belief", partial(read_belief, who, "belief"))
     if isinstance(made, Uniform):
         return None if made.upper is None else Others(np.full(made.upper + 1, 1.0 / (made.upper + 1)))
