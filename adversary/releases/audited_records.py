@@ -185,7 +185,9 @@ def _scenario(record: Record, priors: Sequence[float], rng: Any) -> xr.Dataset:
     assert scenario is not None
     plan = scenario.plan
     draws = DRAWS_WITH_SIBLINGS if any(level.siblings for level in plan.levels) else DRAWS
-    tree = audit(plan, scenario.readers[""], scenario.truth, failure=scenario.failure, also=(), draws=draws, rng=rng)
+    tree = audit(
+        plan, scenario.adversaries[""], scenario.truth, failure=scenario.failure, also=(), draws=draws, rng=rng
+    )
     release, exact, risk = (tree[name].to_dataset() for name in ("release", "exact", "risk"))
     weight = as_array(release["weight"].values)
     log_ratio = as_array(exact["log_odds"].values) - logit(risk["prior"].item())

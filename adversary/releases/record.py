@@ -12,7 +12,7 @@ from adversary._core import as_given
 from adversary.adversaries.plans import Plan
 from adversary.privacy import Guarantee, PrivacyUnit
 from adversary.privacy.definitions import NoPrivacy, ZeroConcentratedDP
-from adversary.report.files import Scenario, Told
+from adversary.report.files import FileDescription, Scenario
 
 # Models, by where the noise is added: by a curator who holds the data, by each person (local), or in between.
 MODELS = ("central", "local", "shuffle", "federated", "varies")
@@ -67,7 +67,7 @@ class Check(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record(Told):
+class Record(FileDescription):
     """Record of a real release: its parameters, its guarantee, and if they are known its plan and one scenario.
 
     Parameters

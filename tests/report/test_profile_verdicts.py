@@ -184,7 +184,7 @@ def test_a_promise_that_the_noise_does_not_keep_counts_for_nothing(tmp_path: Pat
     assert found.attrs["status"] == "broken"
     section = profile_section.section(scenario, audited(scenario))
     assert section is not None
-    assert section.finding == f"{profile_verdict.SAID['broken']} Noise of epsilon 0.847 would keep it."
+    assert section.finding == f"{profile_verdict.SENTENCES['broken']} Noise of epsilon 0.847 would keep it."
     assert section.tables[0].rows[1][1] == "kept, but the noise violates this guarantee"
     checked = commands.run("audit", str(scenario.path), "--quiet", "--check")
     assert (checked.exit_code, checked.stdout) == (3, "")
@@ -284,7 +284,7 @@ def test_bounded_neighbours_do_not_cover_a_profile_about_inclusion(tmp_path: Pat
     assert set(found["status"].values) == {"not covered"}
     assert found.attrs["status"] == "not covered"
     text = read(scenario)
-    assert profile_verdict.SAID["not covered"] in text
+    assert profile_verdict.SENTENCES["not covered"] in text
     assert "unsure whether the person is in the data" in text
 
 
@@ -405,7 +405,7 @@ def test_the_failure_asked_for_is_the_one_judged_by() -> None:
 
 def test_noise_that_bounds_nothing_for_certain_is_said_to(tmp_path: Path) -> None:
     scenario = block(tmp_path, EVERYBODY)
-    broken = profile_verdict.SAID[profile_verdict.UNPROMISED]
+    broken = profile_verdict.SENTENCES[profile_verdict.UNGUARANTEED]
     text = read(scenario, 0.0)
     assert broken in text
     assert "The noise bounds no privacy loss for certain; the profile allows 0.649." in text

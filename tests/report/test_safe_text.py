@@ -22,7 +22,7 @@ from adversary.report.answers import audit_answer, audit_page
 from adversary.report.commands import cli
 from adversary.report.kit import Column, Figure, Table, rendering
 from adversary.report.kit.rendering import to_csv, to_html
-from adversary.report.kit.safe_text import printable, safe_names, tell
+from adversary.report.kit.safe_text import print_error, printable, safe_names
 from adversary.report.plot import sheet as style
 from tests.commands import answered, flat, printed, rows, run
 from tests.tables import DATA
@@ -172,7 +172,7 @@ def test_a_table_as_csv_moves_no_cursor_and_holds_no_formula() -> None:
 
 
 def test_a_message_is_one_harmless_line(capsys: pytest.CaptureFixture[str]) -> None:
-    tell("warning: a\x1b[31mb")
+    print_error("warning: a\x1b[31mb")
     assert capsys.readouterr().err == "warning: a[31mb\n"
 
 

@@ -148,7 +148,7 @@ def test_a_flat_belief_about_each_sibling_is_warned_about(tmp_path: Path) -> Non
 
 def test_the_attack_is_told_in_words() -> None:
     scenario, _ = visits()
-    text = descriptions.readers(scenario.plan, scenario.readers)[0]
+    text = descriptions.adversaries(scenario.plan, scenario.adversaries)[0]
     assert "that the target responded (a participation attack: this is what “in” means)" in text
     assert "Poisson with a rate not known: a Gamma law of shape 4 and rate 2, times 3 (6 people expected)" in text
     assert descriptions.processing(scenario) == ["At the tract, numbers below 0 are published as 0."]
@@ -168,11 +168,11 @@ def test_beliefs_are_told_in_words(tmp_path: Path) -> None:
     }  # fmt: skip
     for written, said in cases.items():
         scenario = small(tmp_path, "", ("{ upper = 6 }", written))
-        assert said in descriptions.readers(scenario.plan, scenario.readers)[0]
+        assert said in descriptions.adversaries(scenario.plan, scenario.adversaries)[0]
     unknown = small(
         tmp_path, "", ('prior = "1/4"', "unknown = { n = 3, chance = 0.5 }"), ("block = 1", "block = 1\nin = 1")
     )
-    said = descriptions.readers(unknown.plan, unknown.readers)[0]
+    said = descriptions.adversaries(unknown.plan, unknown.adversaries)[0]
     assert "the block's count in the cell is between 0 and 3, 1 on average" in said
     assert "and 2 if in" in said
 

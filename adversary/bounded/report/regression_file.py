@@ -14,7 +14,7 @@ from typing import Any, get_args
 from adversary._core import check_whole
 from adversary.bounded.regression import MOMENTS, SUMS, Region, RegressionLaw, RegressionRelease
 from adversary.bounded.report import release_file
-from adversary.report.files.keys import Key, Keys, Told, pair, texts
+from adversary.report.files.keys import FileDescription, Key, Keys, pair, texts
 from adversary.report.files.toml_text import read_toml
 
 # Of each chain. Where noise dominates, so many keep R-hat within 1.01; the most take a minute and 80 MiB.
@@ -87,7 +87,7 @@ FILE = {
 
 
 @dataclass(frozen=True, eq=False)
-class RegressionFile(Told):
+class RegressionFile(FileDescription):
     """A release file of a regression, read and checked.
 
     Parameters

@@ -16,7 +16,7 @@ from adversary._core import check_positive, closest_name
 from adversary.bounded.bounded_posterior import FEASIBILITIES, QUANTITIES
 from adversary.bounded.bounded_release import BoundedRelease
 from adversary.bounded.prior import IMPROPER, Flat, NormalInverseGamma, as_prior
-from adversary.report.files.keys import Key, Keys, Told, pair, plain, texts
+from adversary.report.files.keys import FileDescription, Key, Keys, pair, plain, texts
 from adversary.report.files.toml_text import read_toml
 
 # Default probability of an interval.
@@ -119,7 +119,7 @@ FILE = {
 
 
 @dataclass(frozen=True)
-class ReleaseFile(Told):
+class ReleaseFile(FileDescription):
     """A release file, read and checked.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Answers of the commands: each solves for a tree of data and shows it as one document."""
+"""Answers of the commands: each module computes a tree of data (`solve`) and a document about it (`document`)."""
 
 import lazy_loader
 

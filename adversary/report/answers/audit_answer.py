@@ -1,4 +1,4 @@
-"""An audit of a scenario: its numbers, the verdict, and what `--check` fails on; `audit_page` shows them."""
+"""Answer of `adversary audit`: the audit of a scenario, its verdict, and the failures of `--check`."""
 
 from __future__ import annotations
 
@@ -27,17 +27,27 @@ _BESIDE = [name for key, one in GROUPS.items() for name in ((key,) if one.listed
 
 # Groups whose numbers JSON lists, and those of the sensitivity analysis.
 LISTED = ("risk", "bound", *_BESIDE, "profile", "diagnostics")
+
+# Statuses of a guarantee, the worst last.
 RANK = ("holds", "exceeded", "unreliable", "violated")
 
 
 def solve(
     scenario: Scenario, *, failure: float | None = None, whole: bool = True, also: Sequence[str] = (), **how: Any
 ) -> xr.DataTree:
-    """`adversary.audit` of a scenario (`how` as there), and group `profile` where it has one.
+    """Audit of a scenario, with its summary, and group `profile` if it has a risk profile.
 
-    `whole`: with all that the page shows; else what an audit has without being asked, which screen and JSON show, and
-    the groups that are named in `also`. Attribute `not_applicable` says which other meanings of the budget there are
-    none of, and why.
+    Parameters
+    ----------
+    scenario : to audit
+    failure : failure probability in place of the scenario's
+    whole : compute all groups that the page shows; otherwise the usual ones, for screen and JSON, and those of `also`
+    also : further groups by name
+    **how : further arguments of `adversary.audit`
+
+    Returns
+    -------
+    DataTree of `adversary.audit`; attribute `not_applicable` has other meanings of the budget that do not apply
     """
     others, refused = audit_words.readings(scenario) if whole else ({}, {})
     tree = audit(
@@ -89,12 +99,12 @@ def verdict(scenario: Scenario, tree: xr.DataTree) -> tuple[str, str]:
 
 
 def fingerprint(scenario: Scenario) -> str:
-    """SHA-256 of what its file says, in hexadecimal."""
+    """SHA-256 of a scenario's TOML document, in hexadecimal."""
     return hashlib.sha256(json.dumps(scenario.document, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def worst_status(tree: xr.DataTree) -> str:
-    """Of all guarantees, adversaries and truths."""
+    """Worst status over all guarantees, adversaries and truths, in the order of `RANK`."""
     statuses = {str(status) for status in tree["bound"].to_dataset()["status"].values.ravel()} - {""}
     return max(statuses, key=RANK.index)
 
@@ -110,7 +120,7 @@ UNLIMITED = "Nothing is guaranteed here: no guarantee is stated, and the privacy
 
 
 def check_failure(scenario: Scenario, tree: xr.DataTree) -> str:
-    """One line on why `--check` fails: the guarantee or profile, its limit, the loss spent; "" if nothing fails.
+    """Reason in one line for a failing `--check`: the guarantee or profile, its limit, the loss; "" if nothing fails.
 
     It fails on a violated guarantee, on a violated profile, and on posteriors that could not be sampled reliably.
     """
@@ -126,7 +136,7 @@ def check_failure(scenario: Scenario, tree: xr.DataTree) -> str:
 
 
 def _violations(scenario: Scenario, tree: xr.DataTree) -> list[str]:
-    """A line on every guarantee that is violated: what it allows, and what the noise spends."""
+    """A line on every violated guarantee: its parameters, and those of the noise."""
     statuses, loss = tree["bound"].to_dataset()["status"], scenario.plan.unit_loss()
     return [
         f"guarantee {name} is violated: {_spent(guarantee, loss)}"
@@ -135,19 +145,20 @@ def _violations(scenario: Scenario, tree: xr.DataTree) -> list[str]:
     ]
 
 
-# Budgets beyond so many times the guaranteed one are not looked for.
+# The search for the budget that noise spends ends at so many times the guaranteed one.
 LARGEST_FACTOR = 2.0**40
 
 
 def _spent(guarantee: Guarantee, loss: Guarantee) -> str:
-    """The parameters of a violated guarantee, and those of its kind that the noise satisfies, rounded up."""
+    """Clause with the parameters of a violated guarantee, and those that the noise satisfies, rounded up."""
     low, high = 1.0, 2.0
     try:
         while not guarantee.scaled(high).is_satisfied_by(loss):
             low, high = high, high * high
             if high > LARGEST_FACTOR:
                 return f"it allows {_budget(guarantee)}, and the noise satisfies no such guarantee"
-    except TypeError:  # a definition without a budget
+    # a definition without a budget cannot be scaled
+    except TypeError:
         return f"it allows {_budget(guarantee)}, and the privacy loss of the noise exceeds it"
     # closer than the tolerance of `is_satisfied_by`: epsilon 2 is not written 2.001
     while high > (1.0 + 1e-10) * low:
@@ -158,11 +169,12 @@ def _spent(guarantee: Guarantee, loss: Guarantee) -> str:
 
 
 def _budget(guarantee: Guarantee, write: Callable[[float], str] = format_parameter) -> str:
+    """Parameters of a guarantee in words."""
     return join_words([f"{name} {write(float(x))}" for name, x in guarantee.budget.items()])
 
 
 def how(tree: xr.DataTree) -> str:
-    """The way in which the averages of an audit were computed, in a phrase: the engine, and exactly or by simulation.
+    """Method of an audit's averages in a phrase: the engine, and exactly or by simulation.
 
     Parameters
     ----------

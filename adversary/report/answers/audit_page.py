@@ -1,4 +1,4 @@
-"""An audit as one document: verdict, for whom it holds, what adversaries learn, method, words, provenance."""
+"""Page of an audit: verdict, covered adversaries, results under each truth, method, explanations, provenance."""
 
 from __future__ import annotations
 
@@ -25,17 +25,24 @@ from adversary.report.kit import (
     guarded_document,
     left_out,
 )
-from adversary.report.kit.audit_words import cases, of_reader
+from adversary.report.kit.audit_words import cases, group_of_adversary
 from adversary.report.sections import method_sections, profile_section, result_sections
 
+# Titles of sections on groups that an audit left out because they failed.
 TITLES = {name: one.title for name, one in GROUPS.items()}
 TITLES |= {"sensitivity": "Sensitivity", "profile": "The risk profile"}
-"""What the page calls a group that an audit left out because it failed."""
 
 
 @guarded_document
 def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Document:
-    """Report page of an audit; `words`: with explanations for two audiences at the end."""
+    """Document of an audit's page.
+
+    Parameters
+    ----------
+    scenario : that was audited
+    tree : of `audit_answer.solve`
+    words : whether explanations for two audiences stand at the end
+    """
     missing = left_out(tree)
     if "profile" in missing:
         scenario = replace(scenario, profile=None)
@@ -67,6 +74,7 @@ def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Do
 
 
 def _in_words(scenario: Scenario, tree: xr.DataTree) -> Section:
+    """Section with explanations for two audiences."""
     paragraphs, notes = explain_answer.page(scenario, tree), explain_answer.notes(scenario)
     return Section("In words", parts=paragraphs, notes=notes, on_screen=False)
 
@@ -87,16 +95,16 @@ def _say_once(sections: Iterable[Section]) -> None:
 
 
 def _card(one: Scenario, part: xr.DataTree) -> Card:
-    """Numbers about the adversary who learns most under the first truth, of which these are scenario and audit."""
+    """Card of the adversary who learns most under the first truth, whose scenario and audit these are."""
     risk = part["risk"].to_dataset()
     if audit_words.unreliable(risk):
         return Card(sentence=result_sections.finding(one, part))
     name, *also = result_sections.most_informed(risk)
-    of_one, bound = of_reader(risk, name), shown_bound(of_reader(part["bound"].to_dataset(), name))
+    of_one, bound = group_of_adversary(risk, name), shown_bound(group_of_adversary(part["bound"].to_dataset(), name))
     limit = float(bound["posterior"].sel(side="upper"))
     named = audit_words.bound_name(shown_bound(part["bound"].to_dataset()))
     may_fail = audit_words.may_fail(float(bound["failure"]))
-    whose = f", adversary {name}" if len(one.readers) > 1 else ""
+    whose = f", adversary {name}" if len(one.adversaries) > 1 else ""
     whose += f", one of {len(also) + 1} who learn as much" if also else ""
     before, after = format_apart(percent, (float(of_one[key]) for key in ("prior", "posterior_mean")), HEADLINE)
     numbers = [
@@ -106,13 +114,13 @@ def _card(one: Scenario, part: xr.DataTree) -> Card:
         (f"At most, by {audit_words.bound_name(bound)}", percentage(limit, True)),
     ]
     if "posterior_all_periods" in bound:
-        every = of_reader(part["bound"].to_dataset(), name)
+        every = group_of_adversary(part["bound"].to_dataset(), name)
         every = shown_bound(every.assign(loss_bound=every["loss_bound_all_periods"]))
         over = float(every["posterior_all_periods"].sel(side="upper"))
         head = f"Over {one.plan.privacy_unit.periods:,} periods, by {audit_words.bound_name(every)}"
         numbers.append((head, percentage(over, True)))
     finding = result_sections.finding(one, part)
-    meanings = dict.fromkeys(MEANINGS[one_adversary.attack] for one_adversary in one.readers.values())
+    meanings = dict.fromkeys(MEANINGS[one_adversary.attack] for one_adversary in one.adversaries.values())
     return Card(
         numbers,
         Figure(

@@ -1,7 +1,7 @@
-"""One guarantee against every adversary: bounds on beliefs, on tests, and epsilon at a delta.
+"""Answer of `adversary bounds`: bounds of a guarantee on beliefs and tests of every adversary, and epsilon at a delta.
 
 Every number is a bound. Tables round lower ends down and upper ends up; JSON and the data file have them unrounded, and
-null where nothing is bounded.
+null for infinity.
 """
 
 from __future__ import annotations
@@ -66,13 +66,17 @@ def solve(
     name: str = "",
     baselines: Sequence[float] = (),
 ) -> xr.DataTree:
-    """Every bound: groups `beliefs` (prior, side), `any_prior` (side), `tests` (level), `epsilon` (delta), `summary`.
+    """Tree of bounds: groups `beliefs` (prior, side), `any_prior` (side), `tests` (level), `epsilon` (delta), `summary`
 
-    With baselines, group `attacks` (baseline) has the success of any attack, and its advantage over the baseline.
-
-    `failure` is that of bounds which are not certain, and the delta of the pbDP epsilon. The guarantee is for one
-    privacy unit in one period; with a `unit` of several periods, group `periods` (periods, prior, side) has the bounds
-    of one and of all.
+    Parameters
+    ----------
+    guarantee : of one privacy unit in one period
+    parameters : its parameters by name, for title and attributes
+    priors, levels, deltas : of adversaries, of tests (false-alarm rates), and at which epsilon is computed
+    failure : failure probability of bounds that are not certain, and delta of the pbDP epsilon
+    unit : privacy unit; if it has several periods, group `periods` (periods, prior, side) has the bounds of one and all
+    name : title in place of the guarantee's
+    baselines : success rates of attacks without the release: group `attacks` (baseline) has those with it
     """
     check_probability("level", levels)
     groups = beliefs(guarantee, priors, failure)
@@ -107,7 +111,7 @@ def solve(
 def by_periods(
     guarantee: Guarantee, unit: PrivacyUnit, priors: Sequence[float], deltas: Sequence[float], failure: float
 ) -> xr.Dataset:
-    """Bounds for one period and for all together, for a unit that is present in each: dims `periods`, `prior`."""
+    """Group `periods`: bounds for one period and for all together, for a unit that is present in each."""
     each = [guarantee, unit.over_periods(guarantee)]
     within = [certain(one, failure) for one in each]
     posterior = np.array([np.transpose(one.posterior_bounds(as_array(priors))) for one, _ in within])
@@ -124,7 +128,10 @@ def by_periods(
 
 
 def beliefs(guarantee: Guarantee, priors: Sequence[float], failure: float) -> dict[str, xr.Dataset]:
-    """Bounds on the beliefs of adversaries with these priors, and with any; attribute `failure`, 0 where certain."""
+    """Groups `beliefs` and `any_prior`: bounds on beliefs at these priors, and at any.
+
+    Attribute `failure` is their failure probability, 0 if they are certain.
+    """
     within, chance = certain(guarantee, failure)
     p = as_array(priors)
     bounds = {
@@ -146,7 +153,10 @@ def beliefs(guarantee: Guarantee, priors: Sequence[float], failure: float) -> di
 
 
 def certain(guarantee: Guarantee, failure: float) -> tuple[Guarantee, float]:
-    """Pure DP that a guarantee gives with certainty, else except with probability `failure`; and the one used."""
+    """(pure DP with the same bounds on beliefs, its failure probability): 0 if a certain bound exists, else `failure`.
+
+    `NoPrivacy` if there is no bound at either.
+    """
     check_probability("failure", failure)
     for chance in (0.0, float(failure)):
         if np.isfinite(e := guarantee.loss_bound(chance)):
@@ -155,17 +165,17 @@ def certain(guarantee: Guarantee, failure: float) -> tuple[Guarantee, float]:
 
 
 def largest_posteriors(guarantee: Guarantee, priors: Sequence[float], failure: float) -> Floats:
-    """Upper ends of the posteriors of these priors, (prior,): for certain, or except with probability `failure`."""
+    """Upper bounds (prior,) on the posteriors from these priors: certain, or except with probability `failure`."""
     return as_array(certain(guarantee, failure)[0].posterior_bounds(as_array(priors))[1])
 
 
 def title(guarantee: Guarantee, parameters: Mapping[str, float]) -> str:
-    """The guarantee by name, with its parameters."""
+    """Title of an answer: the definition and its parameters."""
     return ", ".join([guarantee.definition, *(f"{name} = {as_given(x)}" for name, x in parameters.items())])
 
 
 def limit(most: float) -> str:
-    """An upper end in words."""
+    """Upper bound in words, "unlimited" if infinite."""
     return f"at most {format_bound(most, True)}" if np.isfinite(most) else "unlimited"
 
 
@@ -223,27 +233,29 @@ def document(
 
 
 def verdict(beliefs_of: xr.Dataset) -> str:
-    """The largest rise of a belief asked for, of the group `beliefs`, in a sentence."""
+    """Sentence on the largest rise from a prior of group `beliefs`."""
     return f"{sentence(_chance(float(beliefs_of.attrs['failure'])))}, {_claim(beliefs_of)}."
 
 
 def _claim(beliefs_at: xr.Dataset) -> str:
+    """Clause on the largest rise."""
     prior, most = _largest_rise(beliefs_at)
     return f"a prior of {prior} can rise to at most {most}"
 
 
 def _largest_rise(beliefs_at: xr.Dataset) -> tuple[str, str]:
-    """The prior asked for that can rise most, and to what."""
+    """(prior that can rise most, its largest posterior), as text."""
     upper, at = beliefs_at["posterior"].sel(side="upper"), _at_largest_rise(beliefs_at)
     return percent(float(beliefs_at["prior"][at])), percentage(float(upper[at]), True)
 
 
 def _at_largest_rise(beliefs_at: xr.Dataset) -> int:
+    """Index of the prior that can rise most."""
     return int(np.argmax(beliefs_at["posterior"].sel(side="upper").values - beliefs_at["prior"].values))
 
 
 def epsilon_table(epsilon: xr.Dataset, heads: Mapping[str, str]) -> Table:
-    """Epsilon by delta, a column for each array."""
+    """Table of epsilon by delta, with a column for each array in `heads`."""
     columns = {name: (head, "at most") for name, head in heads.items()}
     return tabulate(epsilon, {"delta": ("delta", "parameter"), **columns}, name="epsilon")
 
@@ -251,7 +263,15 @@ def epsilon_table(epsilon: xr.Dataset, heads: Mapping[str, str]) -> Table:
 def card(
     tree: xr.DataTree, within: tuple[Guarantee, float], power: tuple[float, float], epsilon: tuple[float, float]
 ) -> Card:
-    """The largest rise of a belief asked for, a test and an epsilon: (false alarms, detections), (delta, epsilon)."""
+    """Card with the largest rise of a belief, a test and an epsilon.
+
+    Parameters
+    ----------
+    tree : of `solve`
+    within : of `certain`
+    power : (false alarms, detections) of the test
+    epsilon : (delta, epsilon)
+    """
     beliefs_at = tree["beliefs"].to_dataset()
     prior, most = _largest_rise(beliefs_at)
     every = []
@@ -321,7 +341,7 @@ BELIEFS = "Beliefs about one person"
 
 
 def belief_section(tree: xr.DataTree) -> Section:
-    """The groups that `beliefs` makes, as a section."""
+    """Section on the groups of `beliefs`."""
     beliefs_at, of_any = tree["beliefs"].to_dataset(), tree["any_prior"].to_dataset()
     columns = {
         "prior": ("prior", "probability"), "posterior": ("posterior", "% interval"), "ratio": ("ratio", "interval"),
@@ -343,7 +363,7 @@ ATTACKS = "Any attack, from its baseline"
 
 
 def attacks_section(tree: xr.DataTree) -> Section:
-    """The success of any attack, by what it reaches without the release."""
+    """Section on the success of any attack, by its success without the release."""
     columns = {
         "baseline": ("baseline success", "probability"), "success": ("success at most", "% at most"),
         "points": ("advantage at most (points)", "at most"),
@@ -365,7 +385,7 @@ PERIODS = "One period and all of them"
 
 
 def periods_section(tree: xr.DataTree, unit: PrivacyUnit) -> Section:
-    """The group of `by_periods`, as a section."""
+    """Section on the group of `by_periods`."""
     periods = tree["periods"].to_dataset()
     columns = {
         "periods": ("periods", "count"), "prior": ("prior", "probability"), "posterior": ("posterior", "% interval"),
@@ -389,6 +409,7 @@ def _exact(difference: xr.DataArray) -> xr.DataArray:
 
 
 def _summary(tree: xr.DataTree) -> Section:
+    """Section on single numbers: privacy loss, advantage, AUC, and parameters of implied definitions."""
     summary, table = tree["summary"].to_dataset(), Table(["bound on", Column("at most", "at most")], name="summary")
     words = {
         "pbdp_epsilon": f"epsilon of probabilistic-bound DP at delta = {as_given(tree.attrs['pbdp_delta'])}",
@@ -406,4 +427,5 @@ def _summary(tree: xr.DataTree) -> Section:
 
 
 def _chance(failure: float) -> str:
+    """Clause on a failure probability."""
     return f"except with probability {percent(failure)}" if failure else "for certain"

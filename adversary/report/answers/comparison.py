@@ -1,4 +1,4 @@
-"""Two audits side by side: one document, a column for each scenario."""
+"""Answer of `adversary compare`: two audits side by side, of scenarios or of files of several tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from adversary._core import HEADLINE, Floats, format_apart, format_number, perce
 from adversary.driver import shown_bound, side_by_side
 from adversary.report import plot
 from adversary.report.answers import audit_answer
-from adversary.report.files import Scenario, TablesFile, Told
+from adversary.report.files import FileDescription, Scenario, TablesFile
 from adversary.report.kit import (
     Card,
     Column,
@@ -30,7 +30,7 @@ from adversary.report.kit import (
 from adversary.report.kit.audit_words import definition_words, group, joined
 from adversary.report.sections import method_sections, result_sections
 
-# Of the table: risk, bound and error of each plan, the truths and adversaries of one above the other.
+# Columns of the table of risk, bound and error, with a row for each truth, adversary and plan.
 COLUMNS = {
     "truth": Column("truth"),
     "adversary": Column("adversary"),
@@ -45,13 +45,13 @@ COLUMNS = {
     "status": Column("guarantee", "status"),
 }
 
-# Letters of a title that names a plan in a table.
+# Longest title, in letters, that names a plan in a table; longer ones are replaced by the name of the file.
 LONGEST = 30
 type Audits = Mapping[str, tuple[Scenario, xr.DataTree]]
 
 
-def named[File: Told](scenarios: Sequence[File]) -> dict[str, File]:
-    """Files by their titles, where these are short and tell them apart; else by their files."""
+def named[File: FileDescription](scenarios: Sequence[File]) -> dict[str, File]:
+    """Files by their titles if these are short and different, else by the names of the files."""
     titles, stems = [one.title for one in scenarios], [one.path.stem for one in scenarios]
     short = len(set(titles)) == len(titles) and all(0 < len(one) <= LONGEST for one in titles)
     paths = stems if len(set(stems)) == len(stems) else [str(one.path) for one in scenarios]
@@ -59,7 +59,7 @@ def named[File: Told](scenarios: Sequence[File]) -> dict[str, File]:
 
 
 def solve(audits: Audits) -> xr.DataTree:
-    """Groups `compared` (file, truth, adversary) and `verdicts` (file)."""
+    """Tree of a comparison: groups `compared` (file, truth, adversary) and `verdicts` (file), and the summary."""
     files = {
         file: side_by_side({name: _numbers_of_truth(part) for name, _, part in audit_words.cases(*one)}, "truth")
         for file, one in audits.items()
@@ -86,7 +86,7 @@ def solve(audits: Audits) -> xr.DataTree:
 
 
 def _numbers_of_truth(tree: xr.DataTree) -> xr.Dataset:
-    """The numbers of one truth, over adversaries."""
+    """Averages and bounds of one audit under one truth, by adversary."""
     risk, bound = tree["risk"].to_dataset(), tree["bound"].to_dataset()
     shown = shown_bound(bound)
     numbers = joined(
@@ -102,6 +102,7 @@ def _numbers_of_truth(tree: xr.DataTree) -> xr.Dataset:
 
 
 def _verdict(scenario: Scenario, tree: xr.DataTree) -> str:
+    """Verdict on the guarantees, and on the profile if there is one."""
     words = audit_answer.VERDICTS[audit_answer.worst_status(tree)]
     if scenario.profile is None:
         return words
@@ -110,7 +111,7 @@ def _verdict(scenario: Scenario, tree: xr.DataTree) -> str:
 
 @guarded_document
 def document(audits: Audits, tree: xr.DataTree) -> Document:
-    """The answer of `solve` for people."""
+    """Document of a comparison of scenarios."""
     compared = tree["compared"].to_dataset()
     return Document(
         tree,
@@ -134,6 +135,7 @@ def document(audits: Audits, tree: xr.DataTree) -> Document:
 
 
 def _compared(tree: xr.DataTree) -> Section:
+    """Section with the table of risk, bound and error."""
     compared = tree["compared"].to_dataset()
     ends = xr.concat([compared["low"], compared["high"]], "side")
     named = compared["bounded_by"].astype(object).values
@@ -145,6 +147,7 @@ def _compared(tree: xr.DataTree) -> Section:
 
 
 def _published(audits: Audits) -> Section:
+    """Section with the levels of each plan."""
     tables = [method_sections.levels(scenario) for scenario, _ in audits.values()]
     for name, table in zip(audits, tables, strict=True):
         table.title = name
@@ -152,7 +155,15 @@ def _published(audits: Audits) -> Section:
 
 
 def _comparison(second: str, risks: Floats, errors: Floats, deviations: Floats, where: str = "") -> str:
-    """The highest risk of both files, and their errors, in a sentence."""
+    """Sentence on the largest risk of both files and the errors of their noise.
+
+    Parameters
+    ----------
+    second : name of the second file
+    risks, errors : largest risk of each file, and its standard error
+    deviations : standard deviation of the noise of each file, in people
+    where : end of the sentence, on the table whose noise it is
+    """
     before, after = format_apart(percent, map(float, risks), HEADLINE)
     if tied(risks, errors).all():
         within = ", within the errors of the numbers" * bool(errors.any())
@@ -167,11 +178,8 @@ def _comparison(second: str, risks: Floats, errors: Floats, deviations: Floats, 
     return f"{sentence}, {price} errors of {new} instead of {old} people{where}."
 
 
-# files of several tables
-
-
 def solve_tables(trees: Mapping[str, xr.DataTree]) -> xr.DataTree:
-    """Groups `compared` (file) and `errors` (file, table), of answers to files of several tables."""
+    """Tree of a comparison of files of several tables: groups `compared` (file) and `errors` (file, table)."""
     names = [*trees]
     risks = {name: one["people"].to_dataset() for name, one in trees.items()}
     rows = {
@@ -205,7 +213,7 @@ def solve_tables(trees: Mapping[str, xr.DataTree]) -> xr.DataTree:
 
 @guarded_document
 def tables_document(files: Mapping[str, TablesFile], tree: xr.DataTree) -> Document:
-    """The answer of `solve_tables` for people."""
+    """Document of a comparison of files of several tables."""
     compared, errors = tree["compared"].to_dataset(), tree["errors"].to_dataset()
     names = [str(one) for one in errors["table"].values]
     wide = {f"error {i}": errors["deviation"].sel(table=name, drop=True) for i, name in enumerate(names)}

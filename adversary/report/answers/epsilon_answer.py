@@ -1,7 +1,7 @@
-"""What a profile file allows: the largest epsilon, other definitions, several releases and accuracy.
+"""Answer of `adversary epsilon`: the largest epsilon for a risk profile, other definitions, releases and accuracy.
 
-Epsilon is rounded down and bounds are rounded outward; JSON and the data file have every number unrounded, but for what
-`round_down` asks.
+Epsilon is rounded down and bounds are rounded outward; in JSON and the data file numbers are unrounded, except for the
+option `round_down`.
 """
 
 from __future__ import annotations
@@ -32,31 +32,35 @@ from adversary.report.files import ProfileFile, Utility
 from adversary.report.kit import Card, Column, Document, Figure, Section, Summary, attempt, guarded_document, tabulate
 from adversary.report.words import coverage
 
-# Numbers of releases of a curve, at most.
+# Largest number of points of a curve over releases.
 STEPS = 8
-# Forms that differ for a single release.
+
+# Forms of a budget for a single release, for which compositions do not differ.
 ONCE = tuple(form for form in budget.FORMS if form[1] == "exact")
-# Definitions and noises beside epsilon where there are several profiles.
+
+# Definitions and kinds of noise that are shown beside epsilon if there are several profiles.
 SHORT = ("approximate DP", "zCDP", "Gaussian DP", "discrete gaussian")
-# Relative difference within which what is reached and what is tolerated are equal: they were solved for.
+
+# Relative difference within which a reached and a tolerated ratio count as equal: the epsilon was solved for them.
 SAME = 1e-9
+
+# Shown instead of a parameter that does not exist, by status.
 STATUS = {"unattainable": "none above 0", "unconstrained": "unlimited"}
-"""In the place of a parameter that there is not."""
 COVERED = {"any": "anything that is published", "count": "one published count of the people in S"}
 Recommended = Mapping[str, budget.Recommendation]
 
 
 def recommend(file: ProfileFile) -> dict[str, budget.Recommendation]:
-    """The largest epsilon of every profile, by name; "" for a single one."""
+    """Recommended epsilon of every profile, by name; a single one has the name ""."""
     options: dict[str, Any] = {"statistic": file.statistic, "round_down": file.round_down}
     return {name: budget.recommend_epsilon(profile, **options) for name, profile in file.profiles.items()}
 
 
 def solve(file: ProfileFile, recommended: Recommended) -> xr.DataTree:
-    """Groups `recommended` (profile), `readers` (profile, inclusion, value), and what else the file asks for.
+    """Tree of a profile file: groups `recommended` (profile) and `readers` (profile, inclusion, value), and options.
 
-    Of profiles whose epsilon, as it was rounded, is finite and above 0: `forms` (profile, form) and `releases`
-    (profile, composition, releases); `utility` (profile).
+    `readers` has the largest epsilon for each pair of priors. Profiles whose rounded epsilon is finite and above 0 also
+    have `forms` (profile, form) and `releases` (profile, composition, releases); `utility` (profile) if requested.
     """
     bounded = {name: replace(one, loss=one.epsilon) for name, one in recommended.items() if _positive(one)}
     parts_by_group: dict[str, dict[str, xr.Dataset]] = {
@@ -86,15 +90,17 @@ def solve(file: ProfileFile, recommended: Recommended) -> xr.DataTree:
 
 
 def _positive(one: budget.Recommendation) -> bool:
+    """True for a finite epsilon above 0."""
     return one.status == budget.BOUNDED and one.epsilon > 0.0
 
 
 def _count(file: ProfileFile) -> int:
+    """Number of releases of a file, 1 if not given."""
     return file.releases or 1
 
 
 def _summary(recommended: Recommended) -> xr.Dataset:
-    """Recommendations; of the adversary who binds what is tolerated and the most that is reached at that epsilon."""
+    """Group `recommended`: recommendations, and the binding adversary's tolerated and reached ratio and posterior."""
     every = recommended.values()
     fields = ("epsilon", "loss", "inclusion", "value", "attained", "method", "status", "words")
     columns: dict[str, Any] = {name: ("profile", np.array([getattr(one, name) for one in every])) for name in fields}
@@ -109,7 +115,7 @@ def _summary(recommended: Recommended) -> xr.Dataset:
 
 
 def _binding(one: budget.Recommendation) -> tuple[float, float, float]:
-    """Tolerated ratio, ratio and posterior of the adversary who binds, where there is one."""
+    """(tolerated ratio, reached ratio, reached posterior) of the binding adversary; NaN if there is none."""
     if not (one.attained and one.status == budget.BOUNDED):
         return np.nan, np.nan, np.nan
     where = one.inclusion, one.value, one.epsilon, "upper", one.statistic
@@ -118,7 +124,7 @@ def _binding(one: budget.Recommendation) -> tuple[float, float, float]:
 
 
 def _forms(file: ProfileFile, one: budget.Recommendation) -> xr.Dataset:
-    """A budget table, the failure that each row needs (0: it is kept for certain), and the delta of a release."""
+    """Group `forms` of one profile: its budget table, each row's failure probability (0 if certain), and deltas."""
     count, given = _count(file), {"failure": file.failure, "delta": file.delta}
     rows = budget.FORMS if count > 1 else ONCE
     forms_table = budget.budget_table(one, count, **given, forms=rows, progress=True)
@@ -138,6 +144,7 @@ def _forms(file: ProfileFile, one: budget.Recommendation) -> xr.Dataset:
 
 
 def _curve(file: ProfileFile, one: budget.Recommendation) -> xr.Dataset:
+    """Group `releases` of one profile: epsilon of each release by number of releases and composition."""
     counts = np.unique(np.rint(np.geomspace(1, _count(file), STEPS)).astype(int))
     definition = "approximate DP" if file.delta < file.failure else "pure DP"
     return budget.release_curve(
@@ -146,7 +153,7 @@ def _curve(file: ProfileFile, one: budget.Recommendation) -> xr.Dataset:
 
 
 def _utility(file: ProfileFile, utility: Utility) -> xr.Dataset:
-    """The trade-off table, of one of the releases."""
+    """Group `utility`: the trade-off table for the noise of one release."""
     return budget.tradeoff_table(
         file.profiles, base=utility.base, target=utility.target, deviations=utility.deviations, noise=utility.noise,
         statistic=file.statistic, round_down=file.round_down, failure=file.failure, releases=_count(file),
@@ -155,7 +162,14 @@ def _utility(file: ProfileFile, utility: Utility) -> xr.Dataset:
 
 @guarded_document
 def document(file: ProfileFile, recommended: Recommended, tree: xr.DataTree) -> Document:
-    """The answer of `solve` for people."""
+    """Document of a profile file.
+
+    Parameters
+    ----------
+    file : profile file
+    recommended : of `recommend`
+    tree : of `solve`
+    """
     groups = {name: tree[name].to_dataset() for name in ("forms", "releases", "utility") if name in tree.children}
     sections = [attempt("Recommended epsilon", _recommended_section, recommended, tree)]
     if "forms" in groups:
@@ -178,12 +192,12 @@ def document(file: ProfileFile, recommended: Recommended, tree: xr.DataTree) -> 
 
 
 def _format_epsilon(one: budget.Recommendation) -> str:
-    """The recommended epsilon, rounded down, or why there is none."""
+    """Recommended epsilon as text, rounded down, or words for why there is none."""
     return STATUS.get(one.status) or shown_epsilon(one.epsilon, one.loss, one.round_down)
 
 
 def verdict(recommended: Recommended) -> str:
-    """The largest epsilon of the only profile, or the ends of those of several, in a sentence."""
+    """Sentence on the largest epsilon of a single profile, or on the smallest and largest of several."""
     if len(recommended) == 1:
         (one,) = recommended.values()
         largest = f"epsilon = {_format_epsilon(one)} is the largest that keeps the profile."
@@ -198,7 +212,7 @@ def verdict(recommended: Recommended) -> str:
 
 
 def _ends(recommended: Recommended) -> dict[str, str]:
-    """The smallest and the largest epsilon by the names of their profiles; one where all are alike."""
+    """Smallest and largest epsilon as text, by the names of their profiles; one if all are equal."""
     bounded = {name: one.loss for name, one in recommended.items() if one.status == budget.BOUNDED}
     alike = not bounded or tied(list(bounded.values())).all()
     names = [pick(bounded, key=lambda name: bounded[name]) for pick in ((min,) if alike else (min, max)) if bounded]
@@ -206,6 +220,7 @@ def _ends(recommended: Recommended) -> dict[str, str]:
 
 
 def _card(recommended: Recommended) -> Card:
+    """Card with the epsilons and the figure of all profiles."""
     drawing = Figure(
         "epsilon_by_reader",
         lambda: plot.epsilon_profile(recommended),
@@ -224,7 +239,7 @@ def _card(recommended: Recommended) -> Card:
 
 
 def _place(prior: float) -> str:
-    """A prior of the adversary who binds; 0 is a limit."""
+    """Prior of the binding adversary as text; "towards 0" for a limit, "" for NaN."""
     return "" if np.isnan(prior) else "towards 0" if prior == 0.0 else format_probability(prior)
 
 
@@ -264,7 +279,7 @@ def _recommended_section(recommended: Recommended, tree: xr.DataTree) -> Section
 
 
 def _covered(recommended: Recommended) -> Iterator[str]:
-    """Whom each profile is about that is not about everyone, and how far its epsilon lets another rise."""
+    """Sentences on the adversaries that each profile is about, and on the largest posteriors of others."""
     names_by_coverage: dict[str, list[str]] = {}
     for name, one in recommended.items():
         names_by_coverage.setdefault(coverage(one.profile, one.epsilon, one.statistic), []).append(name)
@@ -274,25 +289,26 @@ def _covered(recommended: Recommended) -> Iterator[str]:
 
 
 def _parameter_or_status(status: xr.DataArray, parameter: xr.DataArray) -> xr.DataArray:
-    """Parameters, and in the place of one that there is not why."""
+    """Parameters as an object array, with the words of `STATUS` for those that do not exist."""
     words = [STATUS.get(str(one)) or x for one, x in np.broadcast(status.values, parameter.values)]
     return parameter.copy(data=np.reshape(np.array(words, dtype=object), parameter.shape))
 
 
 def _not_drawn(names: Iterable[str], drawn: list[str]) -> str:
-    """Profiles that have no place in a figure."""
+    """Sentence on the profiles that a figure does not show; "" if it shows all."""
     missing = [name for name in names if name not in drawn]
     return f" Not drawn: {', '.join(missing)}." if missing else ""
 
 
 def _method(one: budget.Recommendation) -> str:
+    """Method of a recommendation in words, with its certified interval if it is a search."""
     if one.method == "closed" or not np.isfinite(one.bracket[1]):
         return "formula" if one.method == "closed" else one.method
     return f"{one.method}, {format_interval(*one.bracket)}"
 
 
 def _definitions(file: ProfileFile, forms: xr.Dataset) -> Section:
-    """Every definition and composition of a single profile; those that differ from epsilon, a column each, of many."""
+    """Section on other definitions: a row for each of a single profile; for several profiles, a column for each."""
     several = _count(file) > 1
     each = f", for each of {file.releases} releases" if several else ""
     shown = forms.assign(parameter=_parameter_or_status(forms["status"], forms["parameter"]))
@@ -399,5 +415,5 @@ def _accuracy_section(file: ProfileFile, recommended: Recommended, utility: xr.D
 
 
 def _per_thousand(rate: float) -> str:
-    """A rate in events per 1,000, as people write it."""
+    """Rate as text, in events per 1,000."""
     return f"{1000.0 * rate:.6g}"

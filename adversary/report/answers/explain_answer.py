@@ -1,7 +1,7 @@
-"""What `adversary explain` and the report say in words: the texts of `policy.explain`, about a file or a guarantee.
+"""Answer of `adversary explain`, and the explanations of a report: texts of `report.words` about several subjects.
 
-A scenario has several things to explain: every guarantee (or, without one, what its noise delivers), the risk it
-tolerates, whether that is kept, and what the audit found. Each is a `Subject` with the topics that fit it.
+A scenario has several subjects: every guarantee (or the noise, without one), its risk profile, the verdict on that, and
+the audit. Each is a `Subject` with the topics that fit it.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from adversary.report.words import ALSO, AUDIENCES, OF_GUARANTEES, TOPICS, expla
 
 EVERYONE = "all"
 
-# What a text is called, by its audience.
+# Heading of a text, by its audience.
 FOR = {"lay": "For the person in the data", "regulator": "For a regulator", "technical": "For whoever keeps the data"}
 
 # Audiences whose texts the report has.
 ON_THE_PAGE = ("lay", "technical")
 
-# The largest failure a text can speak of.
+# Largest failure probability of a text, the double below 1: a bound that may fail with certainty is none.
 BELOW_ONE = 1.0 - 2.0**-53
 
 
-# Which options a text on a topic makes use of.
+# Options that a text on a topic uses.
 USES: dict[str, frozenset[str]] = {
     "guarantee": frozenset({"priors", "failure"}),
     "pure or approximate": frozenset({"failure"}),
@@ -64,12 +64,18 @@ USES: dict[str, frozenset[str]] = {
 
 @dataclass(frozen=True)
 class Subject:
-    """Something to explain: what it is called in JSON and as a heading, and the topics that fit it.
+    """Subject of an explanation.
 
-    Under the topics of a guarantee its heading is `guaranteed`, where it has one of its own.
-
-    `kept` is false of a guarantee that the noise violates; `uses` are further options that the thing was made with,
-    and `failure` is of a guarantee about a profile, whatever is asked.
+    Parameters
+    ----------
+    name : in JSON
+    title : heading of its text
+    thing : the guarantee, recommendation, release budget, verdict or audit, as `explain` takes it
+    topics : that fit it
+    kept : False for a guarantee that the noise violates
+    uses : further options that the thing was made with
+    failure : failure probability of a release budget, in place of that of the request
+    guaranteed : heading under the topics of a guarantee, "" for the title
     """
 
     name: str
@@ -86,7 +92,7 @@ class Subject:
         return self.guaranteed if self.guaranteed and topic in OF_GUARANTEES else self.title
 
     def takes(self, topic: str | None) -> frozenset[str]:
-        """Options that its text on a topic makes use of."""
+        """Options that its text on a topic uses."""
         usable = [one for one in self.topics if one == topic]
         if topic is None:
             usable = ["guarantee", "composition"] if self.topics == OF_GUARANTEES else [self.topics[0]]
@@ -95,7 +101,10 @@ class Subject:
 
 @dataclass(frozen=True)
 class ExplainRequest:
-    """To whom to explain, and of what numbers; the options of `policy.explain.explain`. None: not asked."""
+    """Options of an explanation, as `report.words.explain` documents them; None if not given.
+
+    `given` are the names of the options on the command line, and `unit` is the privacy unit.
+    """
 
     audience: str = "lay"
     topic: str | None = None
@@ -107,13 +116,13 @@ class ExplainRequest:
 
     @property
     def audiences(self) -> tuple[str, ...]:
-        """One audience by its first name, or all of them."""
+        """Audiences by their first names: the requested one, or all."""
         if self.audience == EVERYONE:
             return AUDIENCES
         return (ALSO.get(budget.check_word("audience", self.audience, (*AUDIENCES, *ALSO, EVERYONE)), self.audience),)
 
     def text(self, subject: Subject, audience: str) -> str:
-        """One text."""
+        """Text about a subject for an audience."""
         topic = "tolerance" if subject.topics == ONLY_TOLERATED else self.topic
         made = isinstance(subject.thing, budget.ReleaseBudget)
         options: dict[str, Any] = {
@@ -127,47 +136,54 @@ class ExplainRequest:
         return explain(subject.thing, audience, **options, releases=releases, kept=subject.kept, privacy_unit=self.unit)
 
 
-# Topics of a profile of which only what is tolerated is told: a verdict, or guarantees, say the rest.
+# Topics of a profile whose text is about the tolerance alone, since a verdict, or guarantees, are subjects too.
 ONLY_TOLERATED = ("budget", "tolerance")
 
 
-def of_guarantee(guarantee: Guarantee, name: str, true: bool = True) -> Subject:
-    """A guarantee, and whether the noise keeps it."""
+def guarantee_subject(guarantee: Guarantee, name: str, true: bool = True) -> Subject:
+    """Subject of a guarantee; `true` says whether the noise satisfies it."""
     broken = "" if true else ", which the noise does not keep"
     return Subject(name, f"What {name} guarantees{broken}", guarantee, OF_GUARANTEES, true)
 
 
-def of_scenario(scenario: Scenario, tree: xr.DataTree | None, failure: float) -> list[Subject]:
-    """The guarantees of a scenario, its profile if it has one, and, where there is one, its audit.
+def scenario_subjects(scenario: Scenario, tree: xr.DataTree | None, failure: float) -> list[Subject]:
+    """Subjects of a scenario: its guarantees, its profile and the verdict on that, and its audit if there is one.
 
-    What the noise itself delivers is told where nothing is guaranteed, or something that the noise does not keep.
+    The privacy loss of the noise is a subject if there is no guarantee, or one that the noise violates.
     """
     promised, loss = scenario.guarantee or {}, scenario.plan.unit_loss()
     true = {name: one.is_satisfied_by(loss) for name, one in promised.items()}
-    subjects = [of_guarantee(one, name, true[name]) for name, one in promised.items()]
+    subjects = [guarantee_subject(one, name, true[name]) for name, one in promised.items()]
     if not all(true.values()) or not promised:
         unit = scenario.plan.privacy_unit
         whole = "" if is_usual(unit, scenario.plan.contribution) else f" for one {unit.name}, in all its numbers"
         subjects.append(Subject(OWN, f"What the noise itself delivers{whole}", loss, OF_GUARANTEES))
-    subjects += _of_profile(scenario, failure)
+    subjects += _scenario_profile_subjects(scenario, failure)
     return subjects if tree is None else [*subjects, Subject("audit", "What the audit found", tree, ("audit",))]
 
 
-def _of_profile(scenario: Scenario, failure: float) -> list[Subject]:
-    """The profile of a scenario, and the verdict that settles whether it is kept."""
+def _scenario_profile_subjects(scenario: Scenario, failure: float) -> list[Subject]:
+    """Subjects of a scenario's profile: the tolerance, and the verdict on the noise; none without a profile."""
     if scenario.profile is None:
         return []
     best = budget.recommend_epsilon(scenario.profile, statistic=scenario.statistic)
     subjects = [Subject("profile", "The risk that is tolerated", best, ONLY_TOLERATED)]
-    # a verdict speaks of guarantees, and none covers what is exact
+    # a verdict is about guarantees, and none covers an exact level
     if budget.has_exact(scenario.plan):
         return subjects
     own = budget.own_verdict(scenario.plan, scenario.profile, failure, scenario.statistic)
     return [*subjects, Subject("verdict", "Whether the noise keeps it", own, ("budget",), uses=frozenset({"failure"}))]
 
 
-def of_profiles(file: ProfileFile, *, releases: int | None, others: bool) -> list[Subject]:
-    """The profiles of a file, with what keeps each in so many releases; `others`: also definitions that may fail."""
+def profile_subjects(file: ProfileFile, *, releases: int | None, others: bool) -> list[Subject]:
+    """Subjects of a profile file: every profile, and release budgets that satisfy it.
+
+    Parameters
+    ----------
+    file : with the profiles
+    releases : number of releases of each budget; None for the recommendation alone
+    others : include budgets of definitions that may fail
+    """
     subjects = []
     for name, profile in file.profiles.items():
         best = budget.recommend_epsilon(profile, statistic=file.statistic, round_down=file.round_down)
@@ -180,7 +196,7 @@ def of_profiles(file: ProfileFile, *, releases: int | None, others: bool) -> lis
             Subject(name or "profile", f"The risk that is tolerated{named}", best, topics, guaranteed=largest)
         )
         if bounded:
-            for made in _promises(file, best, releases, others):
+            for made in _release_budgets(file, best, releases, others):
                 each = f" in each of {made.releases:,} releases" if made.releases > 1 else ""
                 subjects.append(
                     Subject(
@@ -195,10 +211,10 @@ def of_profiles(file: ProfileFile, *, releases: int | None, others: bool) -> lis
     return subjects
 
 
-def _promises(
+def _release_budgets(
     file: ProfileFile, best: budget.Recommendation, releases: int | None, others: bool
 ) -> list[budget.ReleaseBudget]:
-    """Pure DP of each release, for certain; and what may fail."""
+    """Release budgets for a recommendation: pure DP, which is certain, and with `others` definitions that may fail."""
     n, failure = releases or 1, file.failure
     budgets = [] if releases is None else [budget.allocate(best, "pure DP", releases=n, composition="basic")]
     if others and 0.0 < failure < 1.0:
@@ -209,7 +225,7 @@ def _promises(
 
 
 def notes(scenario: Scenario, tree: xr.DataTree | None = None) -> list[str]:
-    """Notes that texts about a scenario omit: neighbours, adversaries that are not covered, the assumed truth."""
+    """Notes that texts about a scenario lack: neighbours, adversaries that are not covered, the assumed truth."""
     plan = scenario.plan
     lines = unit_notes(plan.privacy_unit, plan.contribution, scenario.is_local)
     if names := profile_verdict.dependent_adversaries(scenario):
@@ -221,7 +237,7 @@ def notes(scenario: Scenario, tree: xr.DataTree | None = None) -> list[str]:
             lines.append(NOT_OF_PROFILE)
     if tree is not None:
         for name, one, _ in audit_words.cases(scenario, tree):
-            target = settle_truth(one.plan, next(iter(one.readers.values())), one.truth).target
+            target = settle_truth(one.plan, next(iter(one.adversaries.values())), one.truth).target
             lines.append(f"{f'Under truth “{name}”: ' if name else ''}{descriptions.truth(one, target)}")
     return lines
 
@@ -239,13 +255,21 @@ def solve(
     warnings: Sequence[str] = (),
     about: Sequence[str] = (),
 ) -> xr.DataTree:
-    """Group `texts`: `title` (subject) and `text` (subject, audience), with blank lines between paragraphs.
+    """Tree of explanations: group `texts` with `title` (subject) and `text` (subject, audience).
 
-    `notes` hold for all texts and are an attribute, with blank lines between them; `about`, what the file says of
-    itself, is one too. Where a guarantee is explained, groups `beliefs` and `any_prior` limit what it lets beliefs rise
-    to, and the verdict is the largest of these.
+    Paragraphs have blank lines between them. If a guarantee is explained, groups `beliefs` and `any_prior` have its
+    bounds, and the verdict is the largest rise.
 
-    Refused: a topic that fits nothing here, and an option that was given and changes none of the texts.
+    Parameters
+    ----------
+    title : of the answer
+    subjects : to explain, as far as the topic fits them
+    request : options
+    notes, warnings, about : attributes and cautions: notes on all texts, warnings, and the file's description
+
+    Raises
+    ------
+    ValueError : a topic that fits no subject, or an option that no text uses
     """
     fitting = subjects
     if request.topic is not None:
@@ -281,13 +305,14 @@ def solve(
 
 
 def _limits(tree: xr.DataTree, subjects: Sequence[Subject], request: ExplainRequest) -> str:
-    """Limits on beliefs by the first guarantee that the noise keeps, or else the profile, and their verdict.
+    """Add bounds on beliefs by the first satisfied guarantee, or else the profile, to the tree; return their verdict.
 
-    They are added to the tree; without such a guarantee there are none, and the verdict is "".
+    Without such a guarantee nothing is added, and the verdict is "".
     """
     limiting = [(one, guarantee) for one in subjects if (guarantee := _guarantee_of(one)) is not None]
     profiles = [one for one, _ in limiting if isinstance(one.thing, budget.Recommendation)]
-    if not limiting or len(profiles) > 1:  # several profiles are alternatives, and none of them is the file's
+    # several profiles are alternatives, so that no single one is the file's
+    if not limiting or len(profiles) > 1:
         return ""
     subject, guarantee = limiting[0]
     failure = DEFAULT_FAILURE if request.failure is None else request.failure
@@ -303,7 +328,7 @@ def _limits(tree: xr.DataTree, subjects: Sequence[Subject], request: ExplainRequ
 
 
 def _guarantee_of(subject: Subject) -> Guarantee | None:
-    """The guarantee that a text is about if the noise keeps it, or the largest epsilon that keeps a profile."""
+    """Guarantee of a subject if the noise satisfies it, or pure DP with a profile's largest epsilon; else None."""
     thing = subject.thing
     if isinstance(thing, budget.Recommendation):
         return PureDP(thing.epsilon) if thing.status == budget.BOUNDED else None
@@ -311,7 +336,7 @@ def _guarantee_of(subject: Subject) -> Guarantee | None:
 
 
 def _card(tree: xr.DataTree) -> Card | None:
-    """The most that each prior can rise to, and the figure of all priors."""
+    """Card with the largest posterior from each prior, and the figure of all priors; None without bounds."""
     if "beliefs" not in tree.children:
         return None
     limits, loss = tree["beliefs"].to_dataset(), float(tree["any_prior"]["loss_bound"])
@@ -332,7 +357,7 @@ def _card(tree: xr.DataTree) -> Card | None:
 
 @guarded_document
 def document(tree: xr.DataTree) -> Document:
-    """The texts under the names of what they are about and for whom they are, after the notes."""
+    """Document of the explanations: a section for each subject and audience, after the notes."""
     shown, missing = tree["texts"].to_dataset(), left_out(tree)
     sections: list[Section] = []
     for name in shown["subject"].values:
@@ -346,14 +371,14 @@ def document(tree: xr.DataTree) -> Document:
 
 
 def _text_section(head: str, who: str, text: str, missing: dict[str, str], *, alone: bool) -> Section:
-    """A text, or why there is none; `alone`: of the one audience."""
+    """Section with a text, or the error if it failed; with `alone`, for a single audience, its heading names both."""
     whole = f"{head}. {FOR[who]}"
     why = missing.get(whole, "")
     return Section(whole if alone else FOR[who], paragraphs=[] if why else text.split("\n\n"), failure=why)
 
 
 def _all_used(subjects: Sequence[Subject], request: ExplainRequest) -> None:
-    """An option that no text makes use of is refused, not dropped."""
+    """ValueError for an option that was given and that no text uses."""
     used = frozenset[str]().union(*(one.takes(request.topic) for one in subjects))
     for name in request.given:
         if name not in used:
@@ -376,6 +401,6 @@ def page(scenario: Scenario, tree: xr.DataTree) -> list[Section]:
     def text(title: str, one: Subject, audience: str) -> Section:
         return Section(title, paragraphs=request.text(one, audience).split("\n\n"), folded=True)
 
-    every = of_scenario(scenario, tree, failure)
+    every = scenario_subjects(scenario, tree, failure)
     asked_of = [(f"{one.title}. {FOR[audience]}", one, audience) for one in every for audience in ON_THE_PAGE]
     return [attempt(title, text, title, one, audience) for title, one, audience in asked_of]

@@ -1,4 +1,4 @@
-"""A table of counts with margins published exactly: what an adversary concludes, and what noise for it costs."""
+"""Answer about a table of counts with exact margins: an adversary's posterior, and the cost of noise for it."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ from adversary.report.files import MOST_RECORDS, TableFile
 from adversary.report.kit import Column, Figure, Section, Table, attempt, tabulate
 from adversary.report.sections import exact_guarantees
 
-# Of walks over tables too many to list: a run that is repeated gives the same numbers.
+# Seed of random walks over tables too many to list, so that a repeated run gives the same numbers.
 SEED = 2020
 MADE = "noise made for the margins"
 LISTED = ("table", "moved", "costs")
 
 
 def totals_of(file: TableFile) -> ExactTotals:
-    """The margins as what is published exactly."""
+    """Exact totals of a table file: its margins."""
     margins = file.invariants.margins
     return ExactTotals((), margins.semi_adjacency, margins.exact, margins.reading, 1)
 
 
 def solve(file: TableFile) -> dict[str, xr.Dataset]:
-    """Groups `table` (of `table_posterior`), `moved` by the release, and `costs` of noise (of `compare_costs`)."""
+    """Groups of a table file: `table` (of `table_posterior`), `moved` and `costs` (of `compare_costs`).
+
+    `moved` has the largest shift of a cell's log odds by the release, if there is one.
+    """
     margins, made = file.invariants.margins, file.mechanism
     guarantee, released = _first_guarantee(file), file.released
     try:
@@ -62,17 +65,18 @@ def solve(file: TableFile) -> dict[str, xr.Dataset]:
 
 
 def _first_guarantee(file: TableFile) -> Guarantee | None:
+    """The first guarantee of a file, None if its noise is made for the margins."""
     return next(iter(file.guarantees.values()), None)
 
 
 def _failure(file: TableFile) -> float:
-    """0 where the guarantee has a bound that holds for certain."""
+    """Failure probability of the bounds: 0 if the guarantee implies a certain one, else the file's."""
     one = _first_guarantee(file) or file.mechanism.guarantee  # type: ignore[union-attr]
     return 0.0 if np.isfinite(one.loss_bound(0.0)) else file.failure
 
 
 def _scales(file: TableFile) -> dict[str, float]:
-    """mu and epsilon of the file, 1 where it has none."""
+    """mu and epsilon of the file's guarantees, as arguments of `compare_costs`, whose default is 1."""
     every: list[Guarantee] = [*file.guarantees.values()]
     every += [file.mechanism.guarantee] if isinstance(file.mechanism, VectorNoise) else []
     single = [one.parameters for one in every if len(one.parameters) == 1]
@@ -80,7 +84,7 @@ def _scales(file: TableFile) -> dict[str, float]:
 
 
 def _compared_records(file: TableFile) -> int:
-    """Records of the changes whose noise is compared."""
+    """Number of changed records for which noise is compared: a(t), within 2 and `MOST_RECORDS`."""
     return int(np.clip(totals_of(file).semi_adjacency, 2, MOST_RECORDS))
 
 
@@ -96,8 +100,11 @@ def _odds_shift(file: TableFile, posterior: xr.Dataset, guarantee: Guarantee | N
     return xr.Dataset(data)
 
 
-def beside(file: TableFile) -> exact_guarantees.Beside:
-    """Every guarantee before and after; of noise made for the margins, for the changes it was made for, and for all."""
+def guarantees_with_totals(file: TableFile) -> exact_guarantees.GuaranteesWithTotals:
+    """Guarantees of a table file for one record and given the margins.
+
+    For noise made for the margins they are for the changes it was made for, and for all changes.
+    """
     totals, first = totals_of(file), _first_guarantee(file)
     guarantees = exact_guarantees.before_and_after(file.guarantees, totals)
     if file.made_for is not None and isinstance(file.mechanism, VectorNoise):
@@ -106,7 +113,7 @@ def beside(file: TableFile) -> exact_guarantees.Beside:
         after = file.mechanism.under(sensitivity_space(rows, columns, max(reach, 1)))
         guarantees[MADE] = (file.mechanism.guarantee, after)
     releases = {} if first is None else {f"release {k}": first for k in range(1, file.releases + 1)}
-    return exact_guarantees.Beside(file.invariants, totals, guarantees, releases, file.made_for)
+    return exact_guarantees.GuaranteesWithTotals(file.invariants, totals, guarantees, releases, file.made_for)
 
 
 def findings(file: TableFile, results: Mapping[str, xr.Dataset]) -> Iterator[str]:
@@ -146,7 +153,7 @@ def findings(file: TableFile, results: Mapping[str, xr.Dataset]) -> Iterator[str
 
 
 def sections(file: TableFile, results: Mapping[str, xr.Dataset]) -> list[Section]:
-    """The groups of `solve`."""
+    """Sections on the groups of `solve`."""
     made = [attempt("What the margins and the noisy table reveal", _revealed, file, results)]
     if "costs" in results:
         made.append(attempt("What the noise costs", _costs, file, results))
@@ -154,6 +161,7 @@ def sections(file: TableFile, results: Mapping[str, xr.Dataset]) -> list[Section
 
 
 def _revealed(file: TableFile, results: Mapping[str, xr.Dataset]) -> Section:
+    """Section on the posterior of a record's cell, and on the shift of its odds."""
     finding, *more = findings(file, results)
     tables = [_cells(file, results["table"]), *([_bounds(results)] if "moved" in results else [])]
     return Section(
@@ -162,6 +170,7 @@ def _revealed(file: TableFile, results: Mapping[str, xr.Dataset]) -> Section:
 
 
 def _costs(file: TableFile, results: Mapping[str, xr.Dataset]) -> Section:
+    """Section on the expected length of noise made for the margins, against the usual one."""
     costs = results["costs"].isel(adjacency=0)
     own, usual = float(costs["own"].sel(mechanism="gaussian")), float(costs["naive"].sel(baseline="gaussian"))
     sentence = f"Gaussian noise made for the margins is {percent(1.0 - own / usual)} shorter than the usual."
@@ -170,6 +179,7 @@ def _costs(file: TableFile, results: Mapping[str, xr.Dataset]) -> Section:
 
 
 def _cells(file: TableFile, cells: xr.Dataset) -> Table:
+    """Table of every cell: prior, probability given the margins, and posterior of an unknown record."""
     row, column = file.invariants.features
     columns = {
         "row": (row, "count"), "column": (column, "count"), "prior": ("prior", "probability"),
@@ -183,6 +193,7 @@ def _cells(file: TableFile, cells: xr.Dataset) -> Table:
 
 
 def _bounds(results: Mapping[str, xr.Dataset]) -> Table:
+    """Table of the change of a cell's log odds: bounds, and that of the release."""
     table = Table(["change of the log odds of a cell (nats)", Column("at most", "at most")], name="moved")
     if "single_record_bound" in results["moved"]:
         table.add("guarantee applied to one record: no bound here", float(results["moved"]["single_record_bound"]))
@@ -194,6 +205,7 @@ def _bounds(results: Mapping[str, xr.Dataset]) -> Table:
 
 
 def _lengths(costs: xr.Dataset) -> Table:
+    """Table of the expected lengths of noise."""
     title = f"Expected length of noise for changes of {int(costs['adjacency'])} records (people)"
     kinds = (("own", "mechanism", "made for the margins"), ("naive", "baseline", "usual"))
     rows = [(f"{text}: {x}", float(costs[kind].sel({dim: x}))) for kind, dim, text in kinds for x in costs[dim].values]
@@ -201,7 +213,7 @@ def _lengths(costs: xr.Dataset) -> Table:
 
 
 def table_figures(file: TableFile, results: Mapping[str, xr.Dataset]) -> list[Figure]:
-    """Beliefs about the table, if they are reliable, and the cost of noise, if there is one to compare."""
+    """Figures of the beliefs about the table, and of the cost of noise if the answer has it."""
 
     def table() -> Any:
         if results["table"].attrs["status"] == UNRELIABLE:

@@ -1,4 +1,4 @@
-"""Several published tables of one population: the risk of every person in them, worst first."""
+"""Answers of `adversary tables` and `plan`: risks of people in several published tables, and budgets for these."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ from adversary.report.kit import (
 from adversary.report.kit.audit_words import budget_words, may_fail, remedy
 from adversary.report.words import coverage
 
-# Rows on the screen, of the largest risk.
+# Rows of the table of the largest risks.
 WORST = 20
 
-# Rows of people in JSON; of more, the tables alone, and everybody in the data file and as CSV.
+# Up to so many rows of people are in JSON; more are in the data file and the CSV file alone.
 LISTED = 10_000
 NUMBERS = (
     "posterior_mean", "ratio_mean", "prob_correct", "posterior_low", "posterior_high", "bound", "outside",
@@ -86,10 +86,20 @@ def solve(
     before: Population | None = None,
     **how: Any,
 ) -> xr.DataTree:
-    """Groups `people` (row), of `audit_tables`; `tables` (table), what is published; `summary`.
+    """Tree of the risks: groups `people` (row), of `audit_tables`; `tables` (table); and `summary`.
 
-    With people of a file `before` the same tables were published of them too, as of `audit_two_releases`.
-    A profile of this `statistic` is to be kept by all tables as often as they are published `again` in all.
+    Parameters
+    ----------
+    title : of the answer
+    people : population of the file
+    tables : that are published
+    adversary : prior, knowledge and belief
+    guarantee, unit : as for `audit_tables`
+    profile : risk profile to judge the noise by
+    statistic : of the profile, what may be published
+    again : number of times that all tables are published, for the profile
+    before : population of an earlier file of which the same tables were published, as for `audit_two_releases`
+    **how : `failure`, `rng` and further arguments of `audit_tables`
     """
     options = how | {"guarantee": guarantee, "privacy_unit": unit}
     if before is None:
@@ -164,19 +174,19 @@ def _adversary_words(adversary: TableAdversary, nested: bool) -> str:
 
 
 def _released(tables: Sequence[PublishedTable]) -> list[tuple[PublishedTable, Mechanism]]:
-    """Every release with noise of its own, and the table that it is of."""
+    """(table, mechanism) of every release that has noise of its own."""
     return [(one, single.noise) for one in tables for single in one.single_releases]
 
 
 def _in_counts(releases: int, unit: PrivacyUnit | None) -> str:
-    """Number of published counts that one unit is in, the words before its budget."""
+    """Clause with the number of published counts that one unit is in."""
     name, each = ("person", 1) if unit is None else (unit.name, unit.changed_cells)
     counts = f"{releases * each} count{'s' * (releases * each > 1)}"
     return f"One person is in {counts}" if (name, each) == ("person", 1) else f"One {name} changes {counts} at most"
 
 
 def plan_of(tables: Sequence[PublishedTable], unit: PrivacyUnit | None = None, again: int = 1) -> Plan:
-    """All tables as levels of the same people, each as often as it is released: one unit is in one cell of each."""
+    """Plan of all tables as levels of the same people, one for each release, as one unit is in one cell of each."""
     released = [noise for _ in range(again) for _, noise in _released(tables)]
     *below, top = (Level(f"release {i}", noise, 0) for i, noise in enumerate(released, 1))
     return Plan([*below, replace(top, siblings=None)], privacy_unit=unit)
@@ -192,7 +202,7 @@ def _profile_kept(
 
 
 def _published(people: Population, tables: Sequence[PublishedTable]) -> xr.Dataset:
-    """Cells, mean count, deviation and relative error of every table."""
+    """Group `tables`: cells, mean count, noise, its standard deviation and relative error of every table."""
     totals = [people.table(one.by).answer(people.counts) for one in tables]
     deviation = np.sqrt([float(one.noise.variance) for one in tables])
     mean = np.array([float(total.mean()) for total in totals])
@@ -206,7 +216,13 @@ def _published(people: Population, tables: Sequence[PublishedTable]) -> xr.Datas
 
 @guarded_document
 def document(tree: xr.DataTree, workbook: bool = False) -> Document:
-    """Worst first; every person; what is published."""
+    """Document of the risks: the largest ones, what is published, and everybody.
+
+    Parameters
+    ----------
+    tree : of `solve`
+    workbook : whether the tables are written as one Excel file too
+    """
     people, summary = tree["people"].to_dataset(), tree["summary"].to_dataset()
     worst, bound, prior = (float(summary[name]) for name in ("worst", "bound", "prior"))
     shared, cells = int(summary["shared"]), int(summary["cells"])
@@ -256,7 +272,7 @@ def document(tree: xr.DataTree, workbook: bool = False) -> Document:
 
 
 def _where(tree: xr.DataTree) -> str:
-    """The cells whose risk ties with the largest: one by its name, several by what they have in common."""
+    """Clause on the cells whose risk ties with the largest: one by its name, several by what they have in common."""
     people = tree["people"].to_dataset()
     risk, counts = people["posterior_mean"].values, people["count"].values
     most = tied(risk, people["mcse"].values[0])
@@ -274,7 +290,7 @@ def _where(tree: xr.DataTree) -> str:
 
 
 def _people(people: xr.Dataset, tree: xr.DataTree, name: str, *, whole: bool = False) -> Table:
-    """Rows of people; `whole` with every number."""
+    """Table of the risks of people; with `whole` every number is a column."""
     named = list(tree.attrs["columns"])
     labels: dict[str, Any] = {"who": Column(", ".join(named))}
     if whole:
@@ -310,13 +326,15 @@ def _people(people: xr.Dataset, tree: xr.DataTree, name: str, *, whole: bool = F
 
 
 def _published_section(tree: xr.DataTree) -> Section:
+    """Section on the published tables, and on the one that says most about everybody."""
     most = sorted(set(map(str, tree["people"].to_dataset()["tells_most"].values)))
     several = tree["tables"].sizes["table"] > 1
     claim = f"Table {most[0]} tells most about everybody." if len(most) == 1 and several else ""
-    return Section("What is published", claim, tables=[_tables(tree)])
+    return Section("What is published", claim, tables=[_table_of_tables(tree)])
 
 
-def _tables(tree: xr.DataTree) -> Table:
+def _table_of_tables(tree: xr.DataTree) -> Table:
+    """Table of group `tables`, with the budget as a note."""
     columns = {
         "table": Column("table"), "cells": Column("cells", "count"), "noise": Column("noise"),
         "deviation": Column("standard deviation of the noise (people)", "number"),
@@ -331,7 +349,16 @@ def _tables(tree: xr.DataTree) -> Table:
 def solve_plan(
     title: str, people: Population, tables: Mapping[str, Sequence[str]], profile: RiskProfile, **how: Any
 ) -> xr.DataTree:
-    """The split of rho over tables, as of `split_rho`: group `plan` (table)."""
+    """Tree of a split of rho over tables: group `plan` (table), of `split_rho`.
+
+    Parameters
+    ----------
+    title : of the answer
+    people : population of the file
+    tables : columns of every table, by name
+    profile : risk profile that the noise has to satisfy
+    **how : further arguments of `split_rho`
+    """
     split = budget.split_rho(people, tables, profile, **how)
     split["loss"].attrs["direction"], split["allowed"].attrs["direction"] = "upper", "lower"
     tree = xr.DataTree.from_dict({"plan": split})
@@ -349,7 +376,7 @@ def solve_plan(
 
 @guarded_document
 def plan_document(command: str, tree: xr.DataTree) -> Document:
-    """The budgets of the tables, their errors, and the `command` that audits everybody under them."""
+    """Document of a split of rho: budgets and errors of the tables, and the `command` that audits people under them."""
     planned = tree["plan"].to_dataset()
     names = [str(one) for one in planned["table"].values]
     again = int(tree.attrs["releases"])

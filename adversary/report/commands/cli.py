@@ -132,9 +132,9 @@ class Commands(TyperGroup):
         except typer.TyperException as error:
             # a group without arguments has printed its help already
             if type(error).__name__ != "NoArgsIsHelpError":
-                from adversary.report.kit import tell
+                from adversary.report.kit import print_error
 
-                tell(f"error: {_usage(error)}")
+                print_error(f"error: {_usage(error)}")
             code = error.exit_code
         raise SystemExit(code if isinstance(code, int) else 0)
 
@@ -235,11 +235,11 @@ def main() -> None:
 
     Characters that the terminal's encoding lacks are shown by their numbers.
     """
-    from adversary.report.kit import tell
+    from adversary.report.kit import print_error
 
     _convert_without_pydantic()
     _defer_libraries(next((word for word in sys.argv[1:] if word in COMMANDS), ""))
-    warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
+    warnings.showwarning = lambda message, *_, **__: print_error(f"warning: {message}")
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -249,7 +249,7 @@ def main() -> None:
             raise
         from adversary._core import error_text
 
-        tell(f"error: {error_text(error)}")
+        print_error(f"error: {error_text(error)}")
         raise SystemExit(1) from None
 
 

@@ -57,13 +57,13 @@ def explain_command(
     if truth and not scenario:
         raise ValueError("--truth replaces a count of a scenario file, and there is none")
     if file is None:
-        return _of_guarantee(numbers, request)
+        return _guarantee_answer(numbers, request)
     if kind == "guarantee":
-        return _of_guarantee_file(file, request)
-    return _of_scenario(read_scenario(file, truth), request) if scenario else _of_profiles(file, request)
+        return _guarantee_file_answer(file, request)
+    return _scenario_answer(read_scenario(file, truth), request) if scenario else _profiles_answer(file, request)
 
 
-def _of_guarantee(numbers: dict[str, float], request: ExplainRequest) -> Answer:
+def _guarantee_answer(numbers: dict[str, float], request: ExplainRequest) -> Answer:
     """Answer about a guarantee given by options."""
     names = [name for name in numbers if name != "delta"]
     if "delta" in numbers and names != ["epsilon"]:
@@ -72,14 +72,14 @@ def _of_guarantee(numbers: dict[str, float], request: ExplainRequest) -> Answer:
     parts = {name: numbers.get(name) for name in ("epsilon", "rho", "mu", "delta")}
     guarantee, parameters = guarantee_of(**parts)
     title = bounds_answer.title(guarantee, parameters)
-    subject = explain_answer.of_guarantee(guarantee, guarantee.definition)
+    subject = explain_answer.guarantee_subject(guarantee, guarantee.definition)
     return Answer(explain_answer.solve(title, [subject], request), explain_answer.document)
 
 
-def _of_guarantee_file(file: Path, request: ExplainRequest) -> Answer:
+def _guarantee_file_answer(file: Path, request: ExplainRequest) -> Answer:
     """Answer about the guarantee of a file without a plan, for one period and for all."""
     read = load_guarantee(file)
-    subject = explain_answer.of_guarantee(read.guarantee, read.guarantee.definition)
+    subject = explain_answer.guarantee_subject(read.guarantee, read.guarantee.definition)
     chance = read.failure if request.failure is None else request.failure
     failure_given = request.failure is not None or read.failure != DEFAULT_FAILURE
     whole_request = replace(
@@ -91,7 +91,7 @@ def _of_guarantee_file(file: Path, request: ExplainRequest) -> Answer:
     )
 
 
-def _of_scenario(scenario: Scenario, request: ExplainRequest) -> Answer:
+def _scenario_answer(scenario: Scenario, request: ExplainRequest) -> Answer:
     """Answer about a scenario, which is audited first if the topic is the audit or not given."""
     chance, tree = scenario.failure if request.failure is None else request.failure, None
     if request.topic in (None, "audit"):
@@ -99,7 +99,7 @@ def _of_scenario(scenario: Scenario, request: ExplainRequest) -> Answer:
         guarantee, margins = scenario.guarantee, scenario.margins
         # texts are about each adversary's risk and bound, and nothing else that an audit can add
         tree = audit(*what, guarantee=guarantee, invariants=margins, failure=chance, also=(), rng=SEED)
-    subjects = explain_answer.of_scenario(scenario, tree, chance)
+    subjects = explain_answer.scenario_subjects(scenario, tree, chance)
     failure_given = request.failure is not None or "failure" in scenario.document
     whole_request = replace(
         request,
@@ -114,14 +114,16 @@ def _of_scenario(scenario: Scenario, request: ExplainRequest) -> Answer:
     )
 
 
-def _of_profiles(file: Path, request: ExplainRequest) -> Answer:
+def _profiles_answer(file: Path, request: ExplainRequest) -> Answer:
     """Answer about a profile file, with its number of releases and failure probability, or those of the options."""
     read = load_profile_file(file)
     if request.failure is not None:
         read = replace(read, failure=float(check_probability("failure", request.failure)))
     releases = read.releases if request.releases is None else check_releases(request.releases)
     others = request.failure is not None or any(name in read.document for name in ("failure", "delta", "releases"))
-    subjects = explain_answer.of_profiles(read, releases=None if releases is None else int(releases), others=others)
+    subjects = explain_answer.profile_subjects(
+        read, releases=None if releases is None else int(releases), others=others
+    )
     answer = explain_answer.solve(read.name, subjects, replace(request, releases=None), about=read.about)
     return Answer(answer, explain_answer.document)
 

@@ -28,7 +28,7 @@ from adversary.report.kit import (
     safe_names,
 )
 from adversary.report.sections import exact_adversaries, exact_guarantees
-from adversary.report.sections.exact_guarantees import Beside
+from adversary.report.sections.exact_guarantees import GuaranteesWithTotals
 
 
 @answering("scenario")
@@ -66,7 +66,7 @@ def _plan(path: Path, changes: list[str] | None, failure: float | None) -> Answe
         *what, guarantee=scenario.guarantee, invariants=scenario.margins, failure=chance, rng=SEED, progress=True
     )
     pairs = exact_guarantees.before_and_after(scenario.guarantee, totals)
-    beside = Beside(scenario.invariants, totals, pairs, exact_adversaries.releases(scenario))
+    beside = GuaranteesWithTotals(scenario.invariants, totals, pairs, exact_adversaries.releases(scenario))
     groups = beside.solve()
     cases = audit_words.cases(scenario, tree)
     solved = [exact_adversaries.solve(one, part) for _, one, part in cases]
@@ -86,7 +86,7 @@ def _table(path: Path, changes: list[str] | None, failure: float | None) -> Answ
     if changes:
         raise ValueError(f"--truth replaces counts of a scenario; {path} is a table file, got {changes[0]!r}")
     file = load_table_file(path, failure)
-    beside, results = table_answer.beside(file), table_answer.solve(file)
+    beside, results = table_answer.guarantees_with_totals(file), table_answer.solve(file)
     groups = beside.solve() | results
     tree = xr.DataTree.from_dict(groups)
     tree.attrs.update(seed=table_answer.SEED, **{key: results["table"].attrs[key] for key in ("engine", "status")})
@@ -94,7 +94,11 @@ def _table(path: Path, changes: list[str] | None, failure: float | None) -> Answ
 
 
 def _summarised(
-    file: Any, tree: xr.DataTree, beside: Beside, groups: Mapping[str, xr.Dataset], warnings: Sequence[str] = ()
+    file: Any,
+    tree: xr.DataTree,
+    beside: GuaranteesWithTotals,
+    groups: Mapping[str, xr.Dataset],
+    warnings: Sequence[str] = (),
 ) -> xr.DataTree:
     """Store title, source and summary in the tree, and return it."""
     tree.attrs.update(title=file.name, source=file.source)
@@ -104,7 +108,7 @@ def _summarised(
 @guarded_document
 def _plan_document(
     scenario: Scenario,
-    beside: Beside,
+    beside: GuaranteesWithTotals,
     cases: Sequence[tuple[tuple[str, Scenario, xr.DataTree], Mapping[str, xr.Dataset]]],
     computed: Sequence[tuple[str, str]],
     tree: xr.DataTree,
@@ -119,14 +123,18 @@ def _plan_document(
 
 
 @guarded_document
-def _table_document(file: TableFile, beside: Beside, tree: xr.DataTree) -> Document:
+def _table_document(file: TableFile, beside: GuaranteesWithTotals, tree: xr.DataTree) -> Document:
     """Document on a table: the guarantees, then the disclosure by the table and the cost of noise."""
     groups = {name: node.to_dataset() for name, node in tree.children.items()}
     return _document(file, beside, table_answer.sections(file, groups), (), tree)
 
 
 def _document(
-    file: Any, beside: Beside, parts: Sequence[Section], computed: Sequence[tuple[str, str]], tree: xr.DataTree
+    file: Any,
+    beside: GuaranteesWithTotals,
+    parts: Sequence[Section],
+    computed: Sequence[tuple[str, str]],
+    tree: xr.DataTree,
 ) -> Document:
     """Document of the guarantees and other parts; the first finding of these is the sentence of the card."""
     drawn = [] if beside.totals.disclosed else _trade_off(beside.pairs)

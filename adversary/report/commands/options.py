@@ -20,7 +20,7 @@ from typer.models import OptionInfo
 from adversary._core import check_probability, check_whole, closest_name, remove_empty
 from adversary.privacy import Guarantee, definitions
 from adversary.report.files import Scenario, load_scenario, written_otherwise
-from adversary.report.kit import FORMS, Answer, check_form, deliver, tell
+from adversary.report.kit import FORMS, Answer, check_form, deliver, print_error
 
 # Default seed, so that a run that is repeated, or resumed, gives the same numbers.
 SEED = 2020
@@ -86,7 +86,7 @@ def one_line_errors(file: Path | None = None, *, interrupted: str = "") -> Itera
     try:
         yield
     except KeyboardInterrupt:
-        tell(f"interrupted{': ' * bool(interrupted)}{interrupted}")
+        print_error(f"interrupted{': ' * bool(interrupted)}{interrupted}")
         raise typer.Exit(130) from None
     except (ValueError, TypeError, ArithmeticError, OSError, MemoryError) as error:
         text = _of_system(error) if isinstance(error, OSError) and error.filename else str(error)
@@ -99,7 +99,7 @@ def one_line_errors(file: Path | None = None, *, interrupted: str = "") -> Itera
         named = file is None or isinstance(error, OSError) or text.startswith((f"{file}: ", "--")) or _names_file(text)
         words = " ".join([*(text if named else f"{file}: {text}").split(), *getattr(error, "__notes__", ())])
         cut = words if len(words) <= LONGEST else f"{words[: LONGEST - 200]} ... {words[-200:]}"
-        tell(f"error: {cut}")
+        print_error(f"error: {cut}")
         raise typer.Exit(2) from None
 
 
@@ -250,7 +250,7 @@ def with_output(function: Callable[..., None]) -> Callable[..., None]:
 
 def end(code: int, problem: str) -> NoReturn:
     """End the command with a code, after one line with the reason on standard error."""
-    tell(f"check failed: {' '.join(problem.split())}")
+    print_error(f"check failed: {' '.join(problem.split())}")
     raise typer.Exit(code)
 
 

@@ -297,7 +297,7 @@ def _specs(
     option, text = ("--rho", rho) if rho is not None else ("--epsilon", str(epsilon))
     law: Callable[[float], Mechanism] = Geometric if rho is None else DiscreteGaussian.from_rho
     names = _names(levels)
-    budgets = _shares(text, option, names)
+    budgets = _level_budgets(text, option, names)
     return [PublishedTable((name,), _noise(option, law, x), name) for name, x in zip(names, budgets, strict=True)]
 
 
@@ -352,7 +352,7 @@ def _profile(path: Path) -> tuple[Any, dict[str, Any]]:
     return next(iter(file.profiles.values())), how
 
 
-def _shares(text: str, option: str, levels: Sequence[str]) -> list[float]:
+def _level_budgets(text: str, option: str, levels: Sequence[str]) -> list[float]:
     """Budget of each level, from a text: one number is split evenly over them, several are theirs in order."""
     given = [number(option, one) for one in text.split(",")]
     if len(given) not in (1, len(levels)):

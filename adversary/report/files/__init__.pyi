@@ -4,7 +4,7 @@ from .declarations import starting_file as starting_file
 from .guarantee_keys import GuaranteeFile as GuaranteeFile
 from .guarantee_keys import load_guarantee as load_guarantee
 from .invariant_keys import Published as Published
-from .keys import Told as Told
+from .keys import FileDescription as FileDescription
 from .kinds import KINDS as KINDS
 from .plan_keys import check_releases as check_releases
 from .plan_keys import load_perturbation_table as load_perturbation_table

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from adversary._core import DEFAULT_FAILURE, quoted
 from adversary.privacy import NEIGHBOURS, Guarantee, PrivacyUnit, definitions
-from adversary.report.files.keys import Key, Keys, Told, probability, texts
+from adversary.report.files.keys import FileDescription, Key, Keys, probability, texts
 from adversary.report.files.toml_text import read_toml
 
 # The order in which guarantees are shown; definitions that it does not name come after these.
@@ -76,7 +76,7 @@ FILE = {
 
 
 @dataclass(frozen=True)
-class GuaranteeFile(Told):
+class GuaranteeFile(FileDescription):
     """File with one guarantee of one privacy unit in one period, and no plan; read and checked."""
 
     guarantee: Guarantee

@@ -69,7 +69,7 @@ def texts(**more: str) -> dict[str, Key]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class FileDescription:
     """Title, description and source of a file, which may be empty, and its path."""
 
     title: str
@@ -107,7 +107,7 @@ class Keys:
     def __init__(self, values: Any, file: Path, key: str, declared: Mapping[str, Key] | None = None) -> None:
         if not isinstance(values, Mapping):
             raise ValueError(f"{file}: {key}: must be a table, got {as_toml(values)}")
-        self.values, self.file, self.key, self.asked, self.declared = values, file, key, set[str](), declared or {}
+        self.values, self.file, self.key, self.read_keys, self.declared = values, file, key, set[str](), declared or {}
         if self.declared:
             self._refuse_others(set(self.declared))
 
@@ -158,7 +158,7 @@ class Keys:
 
     def has(self, key: str) -> bool:
         """True if the key is present; marks it as a known key."""
-        self.asked.add(key)
+        self.read_keys.add(key)
         return key in self.values
 
     def get(self, key: str, kinds: type | tuple[type, ...], rule: str, default: Any = ...) -> Any:
@@ -200,7 +200,7 @@ class Keys:
 
     def only(self, *keys: str) -> None:
         """Refuse any other key, before one of these is reported as missing."""
-        self.asked.update(keys)
+        self.read_keys.update(keys)
         self.finish()
 
     def number(self, key: str, default: Any = ...) -> Any:
@@ -286,7 +286,7 @@ class Keys:
 
     def finish(self) -> None:
         """Refuse keys that have not been read."""
-        self._refuse_others(self.asked)
+        self._refuse_others(self.read_keys)
 
     def _refuse_others(self, known: set[str]) -> None:
         """ValueError for a key that is not known, with the remedy."""

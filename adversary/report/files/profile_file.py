@@ -16,7 +16,7 @@ from typing import Any
 
 from adversary._core import DEFAULT_FAILURE, check_non_negative, check_probability, check_whole
 from adversary.budget import NOISES, STATISTICS, RiskProfile, check_word
-from adversary.report.files.keys import Key, Keys, Told, plain, probability, texts
+from adversary.report.files.keys import FileDescription, Key, Keys, plain, probability, texts
 from adversary.report.files.plan_keys import check_releases
 from adversary.report.files.profile_keys import PROFILE, read_profile
 from adversary.report.files.toml_text import read_toml
@@ -90,7 +90,7 @@ _UTILITY = {
     "deviations": Key("numbers", "distances of the true rate from it", example='["1/2000", "1/1000"]'),
     "noise": Key("word", "distribution of the noise", "geometric", tuple(NOISES)),
 }
-ASKED = {
+REQUESTS = {
     "statistic": Key("word", "what may be published: anything, or one count only", STATISTICS[0], STATISTICS),
     "round_down": Key("whole", "decimals to keep of epsilon", None, example="2", make=_digits),
     "failure": Key("real", "probability with which a definition that is not certain may fail", DEFAULT_FAILURE,
@@ -103,14 +103,14 @@ ASKED = {
 }  # fmt: skip
 FILE = {
     **texts(),
-    **ASKED,
+    **REQUESTS,
     "profile": Key("open", "the risk that is tolerated", None, keys=PROFILE, live=True),
     "profiles": Key("named", "several by name, in place of [profile]", None, keys=PROFILE),
 }
 
 
 @dataclass(frozen=True)
-class ProfileFile(Told):
+class ProfileFile(FileDescription):
     """Profile file, read and checked.
 
     Parameters
@@ -166,7 +166,7 @@ def load_profile_file(path: str | Path) -> ProfileFile:
     top = Keys.of_file(document, file, "a profile file", FILE)
     profiles, named = top.one_or_many("profile", "profiles", _profile), top.has("profiles")
     return ProfileFile(
-        profiles=profiles if named else {"": profiles}, named=named, **{key: top[key] for key in (*texts(), *ASKED)},
+        profiles=profiles if named else {"": profiles}, named=named, **{key: top[key] for key in (*texts(), *REQUESTS)},
         path=file, document=document,
     )  # fmt: skip
 

@@ -25,7 +25,7 @@ from adversary.privacy.invariants import Margins
 from adversary.report.files.belief_keys import BELIEF, read_beliefs
 from adversary.report.files.guarantee_keys import GUARANTEE, UNITS, read_guarantees, read_unit
 from adversary.report.files.invariant_keys import INVARIANTS, Published, check_agreement, read_invariants
-from adversary.report.files.keys import PRODUCT, Key, Keys, Told, probability, texts
+from adversary.report.files.keys import PRODUCT, FileDescription, Key, Keys, probability, texts
 from adversary.report.files.kinds import ABOUT
 from adversary.report.files.plan_keys import PLAN, origins, read_plan, sequences
 from adversary.report.files.profile_keys import PROFILE, read_profile
@@ -156,7 +156,7 @@ def _fitting(plan: Plan, adversary: Adversary) -> Adversary:
 
 
 @dataclass(frozen=True)
-class Scenario(Told):
+class Scenario(FileDescription):
     """Scenario file, read and checked.
 
     Parameters
@@ -184,7 +184,7 @@ class Scenario(Told):
     invariants: Published | None = None
 
     @property
-    def readers(self) -> dict[str, Adversary]:
+    def adversaries(self) -> dict[str, Adversary]:
         """Adversaries by name; a single one has the name ""."""
         return _named(self.adversary)
 
@@ -301,10 +301,10 @@ def read_scenario(document: Mapping[str, Any], file: Path, key: str = "") -> Sce
         )
     plan = read_plan(top.table("plan"), unit)
     published = origins(document)
-    readers = top.one_or_many("adversary", "adversaries", lambda table: read_adversary(table, plan))
+    adversaries = top.one_or_many("adversary", "adversaries", lambda table: read_adversary(table, plan))
     truths = top.one_or_many("truth", "truths", lambda table: _truth(table, plan, published))
     promises = read_guarantees(top.table("guarantee"), lambda: plan.total_rho) if top.has("guarantee") else None
-    every, facts = _named(readers), truths if top.has("truths") else {"": truths}
+    every, facts = _named(adversaries), truths if top.has("truths") else {"": truths}
     first = next(iter(every.values()))
     ranges = read_ranges(top.table("sensitivity"), plan, first) if top.has("sensitivity") else None
     published_exactly = read_invariants(top.table("invariants")) if top.has("invariants") else None
@@ -320,7 +320,7 @@ def read_scenario(document: Mapping[str, Any], file: Path, key: str = "") -> Sce
             check_agreement(top.table("invariants"), published_exactly, plan, truth)
     read: dict[str, Any] = {"sensitivity": ranges, "profile": profile, "invariants": published_exactly}
     read |= {"statistic": statistic, "failure": failure, "path": file, "document": document}
-    return Scenario(plan, readers, truths, promises, **words, **read)
+    return Scenario(plan, adversaries, truths, promises, **words, **read)
 
 
 def _named[T](given: T | dict[str, T]) -> dict[str, T]:
@@ -328,7 +328,7 @@ def _named[T](given: T | dict[str, T]) -> dict[str, T]:
     return given if isinstance(given, dict) else {"": given}
 
 
-def _check_siblings(top: Keys, plan: Plan, readers: dict[str, Adversary], truths: dict[str, Any]) -> None:
+def _check_siblings(top: Keys, plan: Plan, adversaries: dict[str, Adversary], truths: dict[str, Any]) -> None:
     """ValueError if siblings' releases have to be used one by one, and an adversary or truth lacks what that needs.
 
     This is so for numbers that are clamped or rounded each: the distribution of the noise of their sum is not known.
@@ -344,7 +344,7 @@ def _check_siblings(top: Keys, plan: Plan, readers: dict[str, Adversary], truths
             f"the sum of releases of {place} has no law (they are clamped, rounded, or of noise whose sums are not "
             f"known), so that its siblings ({place}.siblings = {count}) are read one by one"
         )
-        for name, one_adversary in readers.items():
+        for name, one_adversary in adversaries.items():
             belief = one_adversary.beliefs.get(above)
             if not all(
                 one is not None and one.each is not None for one in (belief if isinstance(belief, tuple) else (belief,))

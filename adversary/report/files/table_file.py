@@ -22,7 +22,7 @@ from adversary.privacy.invariants import KNorm, SpanGaussian, VectorNoise, sensi
 from adversary.privacy.mechanisms import ContinuousNoise, IntegerNoise, Mechanism
 from adversary.report.files.guarantee_keys import GUARANTEE, read_guarantees
 from adversary.report.files.invariant_keys import INVARIANTS, Published, read_invariants
-from adversary.report.files.keys import Key, Keys, Told, probability, texts
+from adversary.report.files.keys import FileDescription, Key, Keys, probability, texts
 from adversary.report.files.plan_keys import LEVEL, NOISES, PARAMETERS, check_releases, read_noise
 from adversary.report.files.toml_text import as_toml, read_toml
 
@@ -79,7 +79,7 @@ MOST_RECORDS = 3
 
 
 @dataclass(frozen=True)
-class TableFile(Told):
+class TableFile(FileDescription):
     """Table file, read and checked.
 
     Parameters
@@ -150,7 +150,9 @@ def load_table_file(path: str | Path, failure: float | None = None) -> TableFile
             f"{file}: guarantee: must be left out where the noise is made for the margins, which has a guarantee, "
             f"got {mechanism!r}"
         )
-    promises = read_guarantees(top.table("guarantee")) if top.has("guarantee") else _of_noise(mechanism, made_for)
+    promises = (
+        read_guarantees(top.table("guarantee")) if top.has("guarantee") else _noise_guarantees(mechanism, made_for)
+    )
     chance = top["failure"] if failure is None else top.build("failure", partial(probability, "failure", failure))
     words = {key: top[key] for key in texts()}
     return TableFile(
@@ -185,7 +187,7 @@ def _mechanism(table: Keys, published: Published) -> tuple[int | None, Mechanism
     return records, KNorm(space, value) if noise == "k-norm" else SpanGaussian(space, value)
 
 
-def _of_noise(mechanism: Any, made_for: int | None) -> dict[str, Guarantee]:
+def _noise_guarantees(mechanism: Any, made_for: int | None) -> dict[str, Guarantee]:
     """Guarantee of noise of every cell for a change of one record, pure DP or zCDP; none if made for the margins."""
     if made_for is not None:
         return {}

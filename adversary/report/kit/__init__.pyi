@@ -5,7 +5,7 @@ from .answer import as_json as as_json
 from .answer import left_out as left_out
 from .answer import records as records
 from .answer import summary_of as summary_of
-from .audit_words import of_reader as of_reader
+from .audit_words import group_of_adversary as group_of_adversary
 from .document import Card as Card
 from .document import Document as Document
 from .document import Figure as Figure
@@ -20,8 +20,8 @@ from .output import check_directory as check_directory
 from .output import check_form as check_form
 from .output import deliver as deliver
 from .output import write as write
+from .safe_text import print_error as print_error
 from .safe_text import safe_names as safe_names
-from .safe_text import tell as tell
 from .tables import Column as Column
 from .tables import Measured as Measured
 from .tables import Table as Table

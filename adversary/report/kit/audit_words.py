@@ -91,7 +91,7 @@ def both_targets(risk: xr.Dataset, one: xr.Dataset, **more: tuple[xr.Dataset | N
     return joined(risk, **mean, **more)
 
 
-def of_reader(data: xr.Dataset, name: str) -> xr.Dataset:
+def group_of_adversary(data: xr.Dataset, name: str) -> xr.Dataset:
     """Group of an audit for one adversary, with posteriors if it has only log Bayes factors.
 
     Parameters
@@ -308,7 +308,7 @@ def _unfit(scenario: Scenario, cells: int) -> str:
     """Reason, as a clause, why an interpretation of the budget does not apply to a scenario."""
     if cells == 1:
         return "because the scenario's noise, counts or beliefs do not fit it"
-    attack = next((one.attack for one in scenario.readers.values() if one.attack != "characteristics"), None)
+    attack = next((one.attack for one in scenario.adversaries.values() if one.attack != "characteristics"), None)
     if attack is not None:
         return f"because a {attack} attack asks about a single cell"
     if scenario.plan.postprocessing is not None:

@@ -85,16 +85,16 @@ class Section:
             yield from part.walk()
 
     @property
-    def says(self) -> bool:
+    def has_content(self) -> bool:
         """True if the section, or a part of it, has content."""
         own = self.finding or self.paragraphs or self.tables or self.notes
-        return bool(own) or any(part.says for part in self.parts)
+        return bool(own) or any(part.has_content for part in self.parts)
 
     def drop_empty_parts(self) -> None:
         """Remove sections inside it that have no content and no figures."""
         for part in self.parts:
             part.drop_empty_parts()
-        self.parts = [part for part in self.parts if part.says or any(one.figures for one in part.walk())]
+        self.parts = [part for part in self.parts if part.has_content or any(one.figures for one in part.walk())]
 
 
 def attempt[**P, S: Section | None](
@@ -179,7 +179,7 @@ class Document:
     @property
     def on_screen(self) -> list[Table]:
         """Tables of the sections that the screen shows."""
-        shown = [one for one in self.sections if one.on_screen and one.says]
+        shown = [one for one in self.sections if one.on_screen and one.has_content]
         return [table for section in shown for part in section.walk() if part.on_screen for table in part.tables]
 
     @property

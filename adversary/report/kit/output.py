@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import xarray as xr
 
 from adversary.report.kit.answer import left_out, to_json
-from adversary.report.kit.safe_text import netcdf, printable, safe_names, tell
+from adversary.report.kit.safe_text import netcdf, print_error, printable, safe_names
 
 if TYPE_CHECKING:
     from adversary.report.kit.document import Document
@@ -122,13 +122,13 @@ def deliver(
         write(document, out)
         missing += [f"{one.name}: {one.svg}" for one in document.figures if isinstance(one.svg, str)]
     for line in missing:
-        tell(f"warning: {line}")
+        print_error(f"warning: {line}")
     if form == "json" and not quiet:
         print(to_json(answer.tree))
     elif not quiet:
         _print(document, form, full)
     if out is not None:
-        tell(f"page, tables, figures and numbers in {out}")
+        print_error(f"page, tables, figures and numbers in {out}")
 
 
 def _print(document: Document, form: str, full: bool) -> None:

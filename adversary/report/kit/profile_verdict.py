@@ -16,13 +16,13 @@ from adversary.report.kit.audit_words import definition_words, remedy
 GROUP = "profile"
 
 # Key of the sentence for a broken profile without any guarantee in the scenario.
-UNPROMISED = "broken, and nothing guaranteed"
+UNGUARANTEED = "broken, and nothing guaranteed"
 
 # Sentences for the verdicts on the planned release.
-SAID = {
+SENTENCES = {
     KEPT: "The planned release keeps the risk profile.",
     BROKEN: "The risk profile is broken: neither a guarantee nor the noise itself keeps it.",
-    UNPROMISED: "The risk profile is broken: the noise does not keep it.",
+    UNGUARANTEED: "The risk profile is broken: the noise does not keep it.",
     NOT_COVERED: "The risk profile is not covered: no guarantee here is about the adversaries it protects against.",
 }
 
@@ -58,7 +58,7 @@ def verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.Dataset:
 
 def dependent_adversaries(scenario: Scenario) -> dict[str, int]:
     """Adversaries whose beliefs about others depend on the target: by name, the difference of a count in people."""
-    moved = {name: (one.count_shift(scenario.plan), one.shift) for name, one in scenario.readers.items()}
+    moved = {name: (one.count_shift(scenario.plan), one.shift) for name, one in scenario.adversaries.items()}
     return {name: count for name, (count, own) in moved.items() if count > own}
 
 
@@ -88,7 +88,7 @@ def verdict_sentence(table: xr.Dataset, *, also: bool = False) -> str:
     also : whether the sentence follows one on a violated guarantee
     """
     status = str(table.attrs["status"])
-    sentence = SAID[UNPROMISED if status == BROKEN and table.sizes["definition"] == 1 else status]
+    sentence = SENTENCES[UNGUARANTEED if status == BROKEN and table.sizes["definition"] == 1 else status]
     if also and status == BROKEN:
         sentence = "The risk profile is broken too."
     return f"{sentence} {table.attrs['remedy']}".strip()

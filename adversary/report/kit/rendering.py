@@ -86,7 +86,7 @@ def show(document: Document, *, full: bool = True) -> None:
 
 def _show_main(table: Table, tables: int, screen: Console) -> None:
     """Print one table, cut to a few columns and rows, and a line on what `--full` prints."""
-    short = table.glance(COLUMNS, ROWS)
+    short = table.cut_to(COLUMNS, ROWS)
     screen.print("", _grid(short, max(NAME, 2 * screen.width // 5)), sep="\n")
     rows, columns = len(table.rows) - len(short.rows), len(table.typed) - len(short.typed)
     left = [f"{n:,} more {word}{'s' * (n > 1)}" for n, word in ((rows, "row"), (columns, "column")) if n]
@@ -103,7 +103,7 @@ def _show_card(card: Card, screen: Console) -> None:
 
 
 def _show_section(section: Section, screen: Console) -> None:
-    if not (section.on_screen and section.says):
+    if not (section.on_screen and section.has_content):
         return
     screen.print("", Text(section.title, style="bold"), sep="\n")
     # paragraphs of running text get blank lines between them, lines about a table do not

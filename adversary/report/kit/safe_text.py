@@ -62,7 +62,7 @@ def _is_shown(c: str) -> bool:
     return c in _KEPT or (category(c) not in ("Cc", "Cf", "Cs") and c not in _NO_CHARACTERS)
 
 
-def tell(text: str) -> None:
+def print_error(text: str) -> None:
     """Print a line on standard error, made safe to show.
 
     Parameters

@@ -130,7 +130,7 @@ class Table:
             self.marked.add(len(self.rows))
         self.rows.append(cells)
 
-    def glance(self, columns: int, rows: int) -> Table:
+    def cut_to(self, columns: int, rows: int) -> Table:
         """Copy cut to so many columns, those of `first` before others, and to the first rows."""
         heads = [one.head for one in self.typed]
         chosen = [heads.index(head) for head in self.first if head in heads] or [*range(len(heads))]

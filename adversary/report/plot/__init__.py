@@ -1,4 +1,4 @@
-"""Figures in one style: each from the tree, frame or guarantee that it shows, its finding in the title.
+"""Figures in one style, each from the tree, frame or guarantee that it shows, with its finding as the title.
 
 `style()` sets the style sheet. Every function returns matplotlib `Axes` (several where it needs several panels) and
 takes `ax` where one panel is enough. `headline` gives a figure drawn by hand its title and its alternative text,

@@ -1,4 +1,4 @@
-"""Figures of an audit, each from the tree that `adversary.audit` returned, under one truth; none computes anything."""
+"""Figures of an audit, each from the tree of `adversary.audit` under one truth; they compute no results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adversary._core import Floats, format_bound, format_number, logit, percent,
 from adversary.adversaries.risk import same_law
 from adversary.driver import OWN, shown_bound
 from adversary.report.files import Scenario
-from adversary.report.kit import of_reader
+from adversary.report.kit import group_of_adversary
 from adversary.report.kit.audit_words import bound_name, definition_words
 from adversary.report.plot import marks, sheet
 from adversary.report.plot.guarantee_figures import trade_off
@@ -24,7 +24,7 @@ from adversary.report.words import record_words
 
 POSTERIOR = "probability that the person is in"
 
-# Adversaries with a curve and a label.
+# Largest number of adversaries with a curve and a label: more colours are hard to tell apart.
 DRAWN = 5
 
 
@@ -64,7 +64,7 @@ def posterior_by_release(tree: xr.DataTree, *, level: str | None = None, ax: Axe
     ax = sheet.panel(ax)
     labels = []
     for (name, posterior), colour in marks.coloured(table.posterior.items()):
-        prior, (mean, low, high) = float(of_reader(risk, name)["prior"]), table.summary(posterior)
+        prior, (mean, low, high) = float(group_of_adversary(risk, name)["prior"]), table.summary(posterior)
         ax.plot(table.values, mean, "o-", color=colour, ms=4, gid=f"reader {name}" if name else "posterior")
         ax.axhline(prior, color=colour, lw=0.9, ls=":", gid=f"prior {name}".strip())
         if np.isfinite(mean[-1]):
@@ -79,7 +79,7 @@ def posterior_by_release(tree: xr.DataTree, *, level: str | None = None, ax: Axe
     line = f"Line: posterior{', on average over the other counts' * table.several}{band}; dotted: before"
     most = percent(float(table.probability.max()))
     first = next(iter(table.posterior))
-    of_first = of_reader(risk, first)
+    of_first = group_of_adversary(risk, first)
     ends = [percent(float(of_first["posterior_quantile"][i])) for i in (0, -1)]
     who = odds_words(first, float(of_first["prior"]))
     verb = "become" if who == "even odds" else "becomes" if who.startswith("1 in ") or who[:1].isdigit() else "reaches"
@@ -99,7 +99,16 @@ def _wide(risk: xr.Dataset) -> bool:
 
 @dataclass(frozen=True)
 class _ByValue:
-    """Releases gathered by the released value of a level."""
+    """Releases grouped by the released value of one level.
+
+    Parameters
+    ----------
+    values, probability : released values (value,), and the probability of each; continuous ones are binned
+    place : indices of the releases of each value
+    weight : of all releases
+    posterior : of all releases, by adversary
+    several : whether several releases have the same value, so that averages over them are drawn
+    """
 
     values: Floats
     probability: Floats
@@ -110,9 +119,10 @@ class _ByValue:
 
     @classmethod
     def of(cls, tree: xr.DataTree, level: str) -> _ByValue:
+        """Releases of an audit under one truth, without the most improbable values."""
         release = tree["release"].to_dataset()
         learned = tree["exact" if "exact" in tree.children else "estimate"].to_dataset()
-        # releases of another truth may be padded
+        # releases with weight 0 are padding, if truths have different numbers of releases
         real = release["weight"].values > 0
         noisy = release["noisy"].sel(level=level)
         column = (noisy.isel(cell=0) if "cell" in noisy.dims else noisy).values[real]
@@ -125,8 +135,8 @@ class _ByValue:
         probability = np.bincount(place, weight)
         cumulative = np.cumsum(probability)
         probable = (cumulative > 5e-4) & (cumulative - probability < 1.0 - 5e-4)
-        names = adversaries(tree)[:DRAWN]
-        posterior = {name: of_reader(learned, name)["posterior"].values[real] for name in names}
+        names = adversary_names(tree)[:DRAWN]
+        posterior = {name: group_of_adversary(learned, name)["posterior"].values[real] for name in names}
         several = release.sizes["level"] * release.sizes.get("cell", 1) > 1 or continuous
         rows = [np.flatnonzero(place == one) for one in np.flatnonzero(probable)]
         return cls(values[probable], probability[probable], rows, weight, posterior, several)
@@ -152,14 +162,14 @@ def _bars(ax: Axes, table: _ByValue) -> None:
     ax.patch.set_visible(False)
 
 
-def adversaries(tree: xr.DataTree) -> list[str]:
+def adversary_names(tree: xr.DataTree) -> list[str]:
     """Names of the adversaries of an audit; "" of a single one."""
     risk = tree["risk"].to_dataset()
     return [str(name) for name in risk["adversary"].values] if "adversary" in risk.dims else [""]
 
 
 def check_level(tree: xr.DataTree, level: str | None) -> str:
-    """A level of the release, the lowest where none is named."""
+    """Name of a level of the release, the lowest by default; ValueError for an unknown one."""
     levels = [str(one) for one in tree["release"].to_dataset()["level"].values]
     if level is not None and level not in levels:
         raise ValueError(f"level must be one of {levels}, got {level!r}")
@@ -167,7 +177,7 @@ def check_level(tree: xr.DataTree, level: str | None) -> str:
 
 
 def check_group(tree: xr.DataTree, name: str) -> None:
-    """ValueError where an audit has no such group."""
+    """ValueError if an audit does not have a group."""
     if name not in tree.children:
         raise ValueError(f'tree: has no group {name!r}, which audit(..., also=("{name}",)) adds')
 
@@ -200,13 +210,13 @@ def ratio_by_prior(tree: xr.DataTree, *, adversary: str | None = None, ax: Axes 
     The release multiplies a small prior by 1.22 on average
     """
     check_group(tree, "priors")
-    names = adversaries(tree)
+    names = adversary_names(tree)
     priors = tree["priors"].to_dataset()
     there = [one for one in names if "adversary" not in priors.dims or one in priors["adversary"].values]
     name = there[0] if adversary is None else adversary
     if name not in there:
         raise ValueError(f"adversary must be one of {there}, got {adversary!r}")
-    one = of_reader(priors, name)
+    one = group_of_adversary(priors, name)
     prior, expected, most, base = (one[key].values for key in ("at", "ratio_mean", "ratio_95", "given"))
     ax = sheet.panel(ax)
     ax.set(xscale="log", yscale="log", xlabel="prior, before the release", xlim=(prior[0], prior[-1]))
@@ -217,7 +227,7 @@ def ratio_by_prior(tree: xr.DataTree, *, adversary: str | None = None, ax: Axes 
     ]
     ax.plot(prior, expected, color=sheet.AFTER, gid="expected")
     ax.plot(prior, most, color=sheet.AFTER, lw=1.2, ls=(0, (1, 1.5)), gid="95% of releases")
-    bound = of_reader(tree["bound"].to_dataset(), name)
+    bound = group_of_adversary(tree["bound"].to_dataset(), name)
     shown = shown_bound(bound)
     named = [str(shown["definition"].item()), *([OWN] if OWN in bound["definition"].values else [])]
     for definition in dict.fromkeys(named[:1] if sheet.size().stacked else named):
@@ -233,9 +243,12 @@ def ratio_by_prior(tree: xr.DataTree, *, adversary: str | None = None, ax: Axes 
             labels.append((float(values[0]), label, colour))
     risk = tree["risk"].to_dataset()
     for other in there:
-        at, ratio = (float(of_reader(risk, other)[key]) for key in ("prior", "ratio_mean"))
-        # adversaries who differ in their prior alone share the curve
-        if np.array_equal(of_reader(priors, other)["ratio_mean"], one["ratio_mean"]) and prior[0] <= at <= prior[-1]:
+        at, ratio = (float(group_of_adversary(risk, other)[key]) for key in ("prior", "ratio_mean"))
+        # a dot only for adversaries with the same curve, who differ in their prior alone
+        if (
+            np.array_equal(group_of_adversary(priors, other)["ratio_mean"], one["ratio_mean"])
+            and prior[0] <= at <= prior[-1]
+        ):
             ax.plot(at, ratio, "o", color=sheet.AFTER, mec=sheet.PAPER, gid=f"reader {other}")
     marks.plain_log_axis(ax, "x", percent)
     marks.plain_log_axis(ax, "y")
@@ -276,7 +289,7 @@ def risk_by_budget(tree: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     Ten times the budget takes the average posterior from 52% to 68%
     """
     check_group(tree, "budgets")
-    names, risk, budgets = adversaries(tree)[:DRAWN], tree["risk"].to_dataset(), tree["budgets"].to_dataset()
+    names, risk, budgets = adversary_names(tree)[:DRAWN], tree["risk"].to_dataset(), tree["budgets"].to_dataset()
     in_rho = bool(np.isfinite(budgets["rho"]).all() and (budgets["rho"] > 0.0).all())
     x = budgets["rho" if in_rho else "budget"].values
     ax = sheet.panel(ax)
@@ -286,7 +299,7 @@ def risk_by_budget(tree: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     ax.axvline(here, color=sheet.LINE, lw=1.0, zorder=0)
     ends: list[marks.Label] = []
     for name, colour in marks.coloured(names):
-        one, now = of_reader(budgets, name), of_reader(risk, name)
+        one, now = group_of_adversary(budgets, name), group_of_adversary(risk, name)
         prior = float(now["prior"])
         upper = expit(float(logit(prior)) + one["loss_bound"].values)
         ax.plot(x, one["posterior_mean"], color=colour, gid=f"expected {name}")
@@ -299,9 +312,9 @@ def risk_by_budget(tree: xr.DataTree, *, ax: Axes | None = None) -> Axes:
             ends.append((float(upper[-1]), "bound of the plan's noise", sheet.INK))
     marks.plain_log_axis(ax, "x")
     marks.probability_axis(ax, POSTERIOR, log=_wide(risk))
-    first = of_reader(budgets, names[0])["posterior_mean"]
-    start, high = percent(float(of_reader(risk, names[0])["posterior_mean"])), percent(float(first[-1]))
-    whose = f" of {odds_words(names[0], float(of_reader(risk, names[0])['prior']))}" if len(names) > 1 else ""
+    first = group_of_adversary(budgets, names[0])["posterior_mean"]
+    start, high = percent(float(group_of_adversary(risk, names[0])["posterior_mean"])), percent(float(first[-1]))
+    whose = f" of {odds_words(names[0], float(group_of_adversary(risk, names[0])['prior']))}" if len(names) > 1 else ""
     sheet.headline(
         ax, f"Ten times the budget takes the average posterior{whose} from {start} to {high}",
         f"Dots: as planned{'; dashed: bound of the noise' * (len(names) == 1)}", "",
@@ -312,9 +325,9 @@ def risk_by_budget(tree: xr.DataTree, *, ax: Axes | None = None) -> Axes:
 
 
 def tests(scenario: Scenario, tree: xr.DataTree) -> Axes:
-    """Trade-off of the guarantees and of the release itself, with the tests that the audited adversaries make of it."""
-    drawn, readers = tree["tests"].to_dataset(), scenario.readers
-    records = max(one_adversary.records(scenario.plan) for one_adversary in readers.values())
+    """Trade-off curves of the guarantees and of the release itself, with the tests of the audited adversaries."""
+    drawn, adversaries = tree["tests"].to_dataset(), scenario.adversaries
+    records = max(one_adversary.records(scenario.plan) for one_adversary in adversaries.values())
     record = record_words(scenario.plan.privacy_unit)["record"]
     stretched = f" ({records} {record}s)" if records > 1 else ""
     curves = {
@@ -322,26 +335,29 @@ def tests(scenario: Scenario, tree: xr.DataTree) -> Axes:
     }
     points: dict[str, Any] = {}
     shown: list[Any] = []
-    for name, one_adversary in readers.items():
+    for name, one_adversary in adversaries.items():
         if "adversary" in drawn.dims and name not in drawn["adversary"].values:
             continue
-        if float(of_reader(tree["risk"].to_dataset(), name)["prior"]) in (0.0, 1.0):
-            # exact counts settle the question: there is nothing to test
+        if float(group_of_adversary(tree["risk"].to_dataset(), name)["prior"]) in (0.0, 1.0):
+            # exact counts determine the target: there is nothing to test
             continue
-        if not any(same_law(one_adversary, one) for one in shown):  # a prior alone changes no test
+        # adversaries who differ in their prior alone have the same tests
+        if not any(same_law(one_adversary, one) for one in shown):
             shown.append(one_adversary)
-            one = of_reader(drawn, name)
+            one = group_of_adversary(drawn, name)
             points[f"adversary {name}" if name else "the adversary"] = (one["level"].values, one["detections"].values)
     points = {"the adversary": next(iter(points.values()))} if len(points) == 1 else points
     own = scenario.plan.privacy_loss(
-        max(one_adversary.count_shift(scenario.plan) for one_adversary in readers.values())
+        max(one_adversary.count_shift(scenario.plan) for one_adversary in adversaries.values())
     )
     return trade_off({**curves, f"this release{stretched or ' (others known)'}": own}, points)
 
 
 def repeated_releases(tree: xr.DataTree, count: str, name: str) -> sheet.Panels:
-    """Posteriors after 1, 2, ... releases of one count."""
-    repeated = of_reader(tree["repeated"].to_dataset(), name).sel(count=count, drop=True).rename(target="truth")
+    """Fan of posteriors after 1, 2, ... releases of one count, for the adversary `name`."""
+    repeated = (
+        group_of_adversary(tree["repeated"].to_dataset(), name).sel(count=count, drop=True).rename(target="truth")
+    )
     if repeated.sizes["releases"] < 3:
         raise ValueError("two releases make no curve")
     return fan(repeated.where(repeated["posterior_mean"].notnull().any("truth"), drop=True), "releases")

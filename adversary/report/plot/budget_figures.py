@@ -1,6 +1,6 @@
-"""Figures of a recommended epsilon: what it costs in accuracy, what several releases share of it.
+"""Figures of a recommended epsilon: its cost in accuracy, and its division over several releases.
 
-Every function takes what the library returned and gives a matplotlib `Figure` with the finding in its title.
+Every function takes a result of the library and returns matplotlib axes, with the finding as title.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def accuracy(table: xr.Dataset, round_down: int | None = None) -> Axes | sheet.P
 
 
 def _falling(table: xr.Dataset, digits: int | None) -> str:
-    """The finding: the error at the smallest epsilon and at the largest."""
+    """Title: the error at the smallest epsilon and at the largest."""
     ends = table.isel(profile=0), table.isel(profile=-1)
     start, end = (shown_epsilon(float(one["epsilon"]), np.inf, digits) for one in ends)
     high, low = (f"{float(one['rmse']):.2g}" for one in ends)
@@ -137,7 +137,7 @@ def _falling(table: xr.Dataset, digits: int | None) -> str:
 
 
 def _accuracy_of_one(row: xr.Dataset, digits: int | None) -> Axes:
-    """Wrong decisions against the true rate."""
+    """Wrong decisions against the true rate, for a single profile."""
     ax: Axes = epsilon_map.panels(1)[0]
     signs = xr.DataArray([1.0 if side == "above" else -1.0 for side in row["side"].values], dims="side")
     x = as_array(1000.0 * (row.attrs["target"] + signs * row["deviation"])).ravel()
@@ -167,7 +167,7 @@ def _accuracy_of_one(row: xr.Dataset, digits: int | None) -> Axes:
 
 
 def _names_above(ax: Axes, epsilon: Floats, names: list[str]) -> None:
-    """Names of profiles over their epsilon, upright, pushed apart where they would overlap."""
+    """Write names of profiles over their epsilon, upright, pushed apart where they would overlap."""
     marks.settle(ax)
     # on a phone the axis is named there
     above = 26.0 if sheet.size().stacked else 10.0

@@ -1,4 +1,4 @@
-"""Quantile dots: so many equally likely releases, each a dot where it leaves the adversary."""
+"""Quantile dot plots: equally likely releases, each a dot at its posterior."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ BIN = 0.15
 # Diameter of a dot over the width of its bin.
 FILLED = 0.86
 
-# Probability from which on dots stand at the end of the axis.
+# Posteriors closer to 0 or 1 than this are drawn at it.
 FARTHEST = 1e-5
 
 # Pixels from the bottom of the dots to the end of their row.
 FOOT = 14.0
 
 
-class _Row(NamedTuple):
-    """Dots of one loss, in log odds and places above the line, and the bound of every adversary."""
+class _DotRow(NamedTuple):
+    """Dots of one loss: log odds and height above the line of each, which are over the threshold, and the bounds."""
 
     name: str
     x: Floats
@@ -36,7 +36,7 @@ class _Row(NamedTuple):
     ends: tuple[float, float]
 
     def counted(self) -> str:
-        """How many dots are over the threshold."""
+        """Number of dots over the threshold, in words."""
         return f"{int(self.over.sum())} of {self.x.size}"
 
 
@@ -143,7 +143,7 @@ def quantile_dots(
 
 def _row(
     name: str, loss: PrivacyLoss, prior: float, truth: str, dots: int, above: float, failure: float, step: float
-) -> _Row:
+) -> _DotRow:
     """Dots of one loss, stacked over their bins."""
     shares = (np.arange(dots) + 0.5) / dots
     posterior = np.asarray(loss.posterior(prior).quantile(shares, truth))
@@ -155,15 +155,16 @@ def _row(
         height.append(seen.get(one, 0) + 0.5)
         seen[one] = seen.get(one, 0) + 1
     low, high = (float(end) for end in loss.posterior_bounds(prior, failure))
-    return _Row(name, np.array(bins) * step, np.array(height), posterior > above, (low, high))
+    return _DotRow(name, np.array(bins) * step, np.array(height), posterior > above, (low, high))
 
 
 def _probability(log_odds: float) -> float:
+    """Probability of log odds."""
     return float(1.0 / (1.0 + np.exp(-log_odds)))
 
 
 def _axis_words(prior: float, truth: str) -> str:
-    """The label of the axis."""
+    """Label of the axis of posteriors."""
     if truth != "in":
         return f"after the release: probability that the person is in, {percent(prior)} before"
     if prior == 0.5:
@@ -171,8 +172,8 @@ def _axis_words(prior: float, truth: str) -> str:
     return f"after the release: probability of the true possibility, {percent(prior)} before"
 
 
-def _label(ax: Axes, row: _Row, above: float, phone: bool) -> list[Any]:
-    """The row's name in bold and its count: left of the dots, or above them."""
+def _label(ax: Axes, row: _DotRow, above: float, phone: bool) -> list[Any]:
+    """Write the row's name in bold and its count, left of the dots, or above them on a phone; return both texts."""
     colour = sheet.FINDING if row.over.any() else sheet.QUIET
     points = sheet.POINT * sheet.size().label
     where: Any = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "annotation_clip": False}
@@ -193,8 +194,8 @@ def _label(ax: Axes, row: _Row, above: float, phone: bool) -> list[Any]:
     return [name, count]
 
 
-def _draw(ax: Axes, row: _Row, base: float, pitch: float, phone: bool) -> None:
-    """Dots over a line, and the bracket under it."""
+def _draw(ax: Axes, row: _DotRow, base: float, pitch: float, phone: bool) -> None:
+    """Draw the dots of a row over its base line, and the bracket of bounds under it."""
     points = sheet.POINT * pitch * FILLED
     for which, colour, gid in ((~row.over, sheet.AFTER, "dots"), (row.over, sheet.FINDING, "over")):
         ax.plot(row.x[which], base - row.height[which] * pitch, "o", color=colour, ms=points, mew=0.0,

@@ -1,4 +1,4 @@
-"""A risk profile over its adversaries: the epsilon each of them allows, and what is tolerated beside what is kept.
+"""Figures of a risk profile: the largest epsilon that its tolerance for each adversary allows, over their priors.
 
 An adversary is a pair of priors: `inclusion`, that the target is in the data, and `value`, that their record is one of
 S, which would do harm, given that it is in. A profile about adversaries who share one of the two is a curve over the
@@ -21,10 +21,10 @@ from adversary._core import Floats, as_array, format_bound, percent, shown_epsil
 from adversary.budget import BOUNDED, Recommendation, RiskProfile, risk_surface
 from adversary.report.plot import marks, sheet
 
+# Smallest prior of a figure.
 RARE = 1e-3
-"""Smallest prior of a figure."""
 
-# Of a map, along either prior.
+# Cells of a map along either prior.
 CELLS = 240
 
 # Largest over smallest epsilon that colours tell apart, unless the recommendations are further apart.
@@ -44,14 +44,14 @@ _AROUND: Any = {"bbox": {"fc": sheet.PAPER, "ec": "none", "alpha": 0.85, "pad": 
 
 
 class Slice(NamedTuple):
-    """Adversaries along one prior, the other one fixed."""
+    """Adversaries along one prior, with the other one fixed."""
 
     along: str
     fixed: float
     x: Floats
 
     @property
-    def readers(self) -> tuple[Any, Any]:
+    def priors(self) -> tuple[Any, Any]:
         """(inclusion, value); a limit at 0 is drawn from next to it."""
         fixed = max(self.fixed, 1e-9)
         return (self.x, fixed) if self.along == "inclusion" else (fixed, self.x)
@@ -146,7 +146,7 @@ def _over_priors(one: Recommendation) -> Axes | sheet.Panels:
 
 
 def _colour_bar(axes: sheet.Panels, norm: LogNorm) -> None:
-    """The scale of colours, beside the maps, or below them where they are stacked."""
+    """Draw the scale of colours beside the maps, or below them if they are stacked."""
     place: Any = {"location": "bottom", "shrink": 0.8} if sheet.size().stacked else {"shrink": 0.9}
     bar = sheet.figure_of(axes).colorbar(ScalarMappable(norm, "viridis"), ax=axes, extend="max", pad=0.02, **place)
     bar.set_label("largest epsilon allowed")
@@ -155,7 +155,7 @@ def _colour_bar(axes: sheet.Panels, norm: LogNorm) -> None:
 
 
 def _smallest_epsilon_words(one: Recommendation) -> str:
-    """The smallest epsilon that somebody needs, and their priors."""
+    """Title: the smallest epsilon that an adversary needs, and their priors."""
     if one.status != BOUNDED:
         return one.words.split(": ")[0].split(" (")[0]
     least = format_bound(one.loss, False, 3)
@@ -164,23 +164,23 @@ def _smallest_epsilon_words(one: Recommendation) -> str:
 
 
 def epsilon_text(one: Recommendation) -> str:
-    """`shown_epsilon` of a recommendation."""
+    """Epsilon of a recommendation as text, rounded down."""
     rounded = one.round_down is not None and one.epsilon < one.loss
     return shown_epsilon(one.epsilon, one.loss, one.round_down) if rounded else format_bound(one.loss, False, 3)
 
 
 def prior(p: float) -> str:
-    """A prior in words; 0 is a limit."""
+    """Prior as text; "near 0" for 0, which is a limit."""
     return "near 0" if p == 0.0 else percent(p)
 
 
 def short(name: str) -> str:
-    """A name that fits beside other names."""
+    """Name cut to a length that fits beside other names."""
     return name if len(name) <= 36 else f"{name[:35]}…"
 
 
 def in_two_lines(name: str) -> str:
-    """A name that fits over a small panel."""
+    """Name broken into at most two lines, and cut, to fit over a small panel."""
     if len(name) <= WIDTH:
         return name
     lines = wrap(name, WIDTH - 1)
@@ -188,18 +188,18 @@ def in_two_lines(name: str) -> str:
 
 
 def free_prior(profile: RiskProfile) -> str | None:
-    """The prior along which a profile's adversaries differ, or None where they differ in both, or in neither."""
+    """Name of the one prior in which a profile's adversaries differ; None if they differ in both, or in neither."""
     flat = [low == high for low, high in profile.domain]
     return None if flat[0] == flat[1] else "value" if flat[0] else "inclusion"
 
 
 def panels(count: int) -> sheet.Panels:
-    """So many axes: one or two large ones, or rows of at most four small ones."""
+    """Axes of a new figure: one or two large ones, or rows of at most four small ones."""
     return sheet.grid(count, 4, 200.0) if count > 2 else sheet.panels(count)
 
 
 def outer_labels(axes: sheet.Panels) -> None:
-    """Small panels keep a label only where the next one to the left, or below, does not say the same."""
+    """Remove the labels of small panels that the next panel to the left, or below, has too."""
     if len(axes) <= 2:
         return
     columns = -(-len(axes) // -(-len(axes) // 4))
@@ -212,13 +212,13 @@ def outer_labels(axes: sheet.Panels) -> None:
 
 
 def prior_axis(ax: Axes, along: str, least: float) -> None:
-    """A log axis of priors."""
+    """Make the horizontal axis a log axis of priors, with the label of the prior `along`."""
     ax.set(xscale="log", xlim=(least, 1.0), xlabel=LONG[along])
     marks.plain_log_axis(ax, "x", percent)
 
 
 def dot(ax: Axes, at: tuple[float, float], one: Recommendation) -> None:
-    """The adversary who binds: filled, or open where there are only ever closer ones; the text stands beside it."""
+    """Draw the binding adversary as a dot, open if it is a limit that no adversary attains, with its epsilon beside it."""
     inner, edge = (BINDS, sheet.PAPER) if one.attained else (sheet.PAPER, BINDS)
     ax.plot(*at, "o", ms=8, mfc=inner, mec=edge, mew=1.4, clip_on=False, zorder=8, gid="binds")
     x, y = (ax.transData + ax.transAxes.inverted()).transform(at)
@@ -236,11 +236,12 @@ def slice_along(profile: RiskProfile, along: str, fixed: float) -> Slice:
 
 
 def _epsilon(profile: RiskProfile, cut: Slice, statistic: str) -> Floats:
-    return np.ravel(as_array(risk_surface(profile, *cut.readers, statistic)["epsilon"]))
+    """Largest epsilon that the profile allows for each adversary of a slice."""
+    return np.ravel(as_array(risk_surface(profile, *cut.priors, statistic)["epsilon"]))
 
 
 def _norm(one: Recommendation) -> LogNorm:
-    """A scale of colours for both maps, from the smallest epsilon above 0 on."""
+    """Scale of colours shared by both maps, from the smallest epsilon above 0."""
     p = np.linspace(1.0 / 60.0, 1.0, 60)
     every = np.append(np.ravel(risk_surface(one.profile, p, p, one.statistic)["epsilon"]), one.loss)
     every = every[np.isfinite(every) & (every > 0.0)]
@@ -285,12 +286,12 @@ def _map(ax: Axes, one: Recommendation, norm: LogNorm, *, log: bool) -> None:
 
 
 def _line(ax: Axes, part: RiskProfile, one: Recommendation, norm: LogNorm, least: float) -> None:
-    """A part of the profile about adversaries who share a prior: a coloured line across the map."""
+    """Draw a part of the profile about adversaries who share a prior, as a coloured line across the map."""
     if (along := free_prior(part)) is None:
         return
     cut = slice_along(part, along, part.domain[0 if along == "value" else 1][0])
     epsilon = _epsilon(one.profile, cut, one.statistic)
-    p, q = (np.broadcast_to(x, epsilon.shape) for x in cut.readers)
+    p, q = (np.broadcast_to(x, epsilon.shape) for x in cut.priors)
     seen = np.isfinite(epsilon) & (np.minimum(p, q) >= least)
     shown = np.maximum(epsilon[seen], float(norm.vmin or 0.0))
     ax.scatter(p[seen], q[seen], c=shown, norm=norm, cmap="viridis", s=14, lw=0,
@@ -298,7 +299,7 @@ def _line(ax: Axes, part: RiskProfile, one: Recommendation, norm: LogNorm, least
 
 
 def _say(ax: Axes, where: Any, middle: Floats, text: str) -> None:
-    """A few words in the middle of a region, if it has room for them."""
+    """Write a text in the middle of a region, if it has room for it."""
     room = distance_transform_edt(np.pad(where, 1))[1:-1, 1:-1]
     row, column = np.unravel_index(int(np.argmax(room)), room.shape)
     if room.max() > 0.11 * CELLS:

@@ -1,4 +1,4 @@
-"""Figures of what totals published exactly cost: odds against their limits, beliefs about a table, and noise."""
+"""Figures on the cost of exact totals: shifts of the odds against bounds, beliefs about a table, lengths of noise."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from adversary.privacy.definitions import PureDP
 from adversary.report.kit.audit_words import definition_words
 from adversary.report.plot import marks, sheet
 
+# Points of a curve.
 _POINTS = 400
 
 
@@ -65,13 +66,13 @@ def odds_moved(limits: xr.Dataset, moves: Mapping[str, tuple[Floats, Floats]], *
 
 
 def _factor(e: float) -> str:
-    """exp(e) in three digits, thousands written out."""
+    """exp(e) as text with three digits, numbers in the thousands written out."""
     factor = float(f"{np.exp(e):.3g}")
     return f"{factor:,.0f}" if 1e3 <= factor < 1e7 else f"{factor:g}"
 
 
 def _telling(limits: xr.Dataset, names: list[str]) -> str:
-    """The first definition that releases exceed if it is applied to one record; else the one with the lowest bound."""
+    """Definition to draw: the first that releases exceed for a single record, else the one with the lowest bound."""
     selected = limits.sel(adversary=names, definition=~(limits["status"] == "violated").any("adversary"))
     passed = selected["single_record_exceeded"].any("adversary")
     order = selected["semi_adjacency_bound"].isel(adversary=0).where(~passed, -np.inf)
@@ -79,13 +80,14 @@ def _telling(limits: xr.Dataset, names: list[str]) -> str:
 
 
 def _share_beyond(size: Floats, weight: Floats, at: Floats) -> Floats:
-    """Share of releases that move the log odds by more than each of these."""
+    """Share of releases whose shift of the log odds is larger than each of `at`."""
     order = np.argsort(size)
     above = np.append(np.cumsum(weight[order][::-1])[::-1], 0.0)
     return np.asarray(above[np.searchsorted(size[order], at * (1 + 1e-9) + 1e-12, side="right")])
 
 
 def _moved_title(rows: xr.Dataset) -> str:
+    """Title: the share of releases that exceed a definition for one record."""
     name, beyond = definition_words(str(rows["definition"].item())), rows["prob_beyond_single_record"].fillna(0.0)
     if not np.isfinite(rows["single_record_bound"][0]):
         return f"{name} sets no bound that is certain"

@@ -1,4 +1,4 @@
-"""Every release on one axis of log odds: what its guarantee allows, and what one adversary expects."""
+"""Figure of the gallery: the bound of every release on one axis of log odds, and one adversary's expectation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVEN = 0.5
 # End of the axis; bounds beyond it are drawn there with an arrow head.
 LAST = 0.9995
 
-# Pixels from row to row; more on a phone, where names take two lines.
+# Height of a row in pixels; more on a phone, where names take two lines.
 PITCH = 23.0
 PHONE_PITCH = 36.0
 
@@ -106,7 +106,7 @@ def gallery(tree: xr.DataTree, *, ax: Axes | None = None) -> Axes:
 
 
 def _expected(tree: xr.DataTree) -> dict[str, float]:
-    """Expected posterior at the first prior by release, of the scenarios whose numbers stand."""
+    """Expected posterior at the first prior, by release, of the scenarios with status "ok"."""
     if "scenarios" not in tree:
         return {}
     scenarios = tree["scenarios"].to_dataset().isel(prior=0)
@@ -115,7 +115,7 @@ def _expected(tree: xr.DataTree) -> dict[str, float]:
 
 
 def _draw_row(ax: Axes, place: int, name: str, prior: float, most: tuple[float, float], mean: float | None) -> None:
-    """The bound of one release, with its end, and what one adversary expects."""
+    """Draw one release: its bound, that for a replaced unit, and one adversary's expected posterior if there is one."""
     colour = sheet.FINDING if most[0] > EVEN else sheet.INK
     ends = [float(logit(min(one, LAST))) for one in most]
     ax.plot([float(logit(prior)), ends[0]], [place, place], color=colour, lw=marks.BOUND_WIDTH * sheet.POINT,

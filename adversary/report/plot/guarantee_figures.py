@@ -1,6 +1,6 @@
-"""Guarantees and losses as curves: what tests detect, what beliefs may become, epsilon against delta.
+"""Figures of guarantees and losses: trade-off curves, posterior against prior, epsilon against delta.
 
-Losses are drawn solid, their curves being attained; definitions dashed, as bounds none of their mechanisms exceeds.
+Losses are drawn solid, as their curves are attained; definitions dashed, as bounds on all their mechanisms.
 """
 
 from __future__ import annotations
@@ -34,18 +34,19 @@ from adversary.report.plot.interval_figures import at_most
 
 Guarantees = Guarantee | Mapping[str, Guarantee]
 
-# Thin lines to read values off.
+# Style of thin lines from which values are read off.
 READING: Any = {"color": sheet.LINE, "zorder": 0, "lw": 1.0}
-LEVELS = np.unique(np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 121), np.linspace(0.0, 1.0, 101)]))
-"""Levels of a trade-off."""
 
-# Of tests, by adversary.
+# Levels of a trade-off curve, dense near 0, where it is steep.
+LEVELS = np.unique(np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 121), np.linspace(0.0, 1.0, 101)]))
+
+# Markers of tests, by adversary.
 MARKERS = "osD^vP*X"
 
-# Level at which the title of a trade-off speaks.
-ASKED = 0.05
+# False-alarm rate at which the title of a trade-off states the power.
+TITLE_LEVEL = 0.05
 
-# Letters of a name in a key.
+# Longest name in a key, in letters; longer ones are broken.
 LONG_NAME = 40
 
 
@@ -81,16 +82,16 @@ def trade_off(
     At 5% false alarms no test detects more than 13.6% under epsilon = 1, or 33.6% under rho = 1/2
     """
     named, tests = named_guarantees(guarantees), _checked_points(points or {})
-    power_at = {name: float(one.power(ASKED)) for name, one in named.items()}
+    power_at = {name: float(one.power(TITLE_LEVEL)) for name, one in named.items()}
     own = ax is None
     ax = sheet.panel(ax)
     ax.plot(LEVELS, LEVELS, color=sheet.QUIET, lw=1.0, zorder=0, gid="no information")
-    ax.axvline(ASKED, **READING)
+    ax.axvline(TITLE_LEVEL, **READING)
     lines = []
     for (name, one), colour in marks.coloured(named.items()):
         power = as_array(one.power(LEVELS))
         (drawn,) = ax.plot(LEVELS, power, color=colour, gid=f"power {name}", **line(one))
-        ax.plot(ASKED, power_at[name], "o", color=colour, mec=sheet.PAPER, zorder=4)
+        ax.plot(TITLE_LEVEL, power_at[name], "o", color=colour, mec=sheet.PAPER, zorder=4)
         drawn.set_label(fill(f"{name}: {at_most(power_at[name])}", LONG_NAME))
         lines.append(drawn)
     for (name, (level, power)), marker in marks.coloured(tests.items(), MARKERS):
@@ -102,9 +103,9 @@ def trade_off(
     marks.in_percent(ax.xaxis, ax.yaxis)
     place = {"rotation": 45.0, "rotation_mode": "anchor", "color": sheet.QUIET, "va": "top"}
     marks.note_at(ax, (0.5, 0.5), "no information", (3.0, -3.0), **place)
-    title = _closest_test(named, tests) if tests else _power_words(power_at)
+    title = _closest_test(named, tests) if tests else _powers_title(power_at)
     shape = f"{len(named)} curve{'s' * (len(named) > 1)} from none to all, above the diagonal of no information."
-    about = f"Beside each name: most detections at {percent(ASKED)} false alarms"
+    about = f"Beside each name: most detections at {percent(TITLE_LEVEL)} false alarms"
     if sheet.size().stacked and own:
         marks.key(ax, {}, lines)
         sheet.headline(ax, title, about, shape=shape, body=330.0)
@@ -115,6 +116,7 @@ def trade_off(
 
 
 def _checked_points(points: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, tuple[Floats, Floats]]:
+    """(levels, powers) of tests by name, as arrays of probabilities of one length."""
     checked = {}
     for name, pair in points.items():
         level, power = paired_arrays(dict(zip(("level", "power"), pair, strict=True)))
@@ -123,19 +125,19 @@ def _checked_points(points: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[s
     return checked
 
 
-def _power_words(power_at: Mapping[str, float]) -> str:
-    """Title: the most detections that any test has at `ASKED` false alarms, under the best and the worst guarantee.
+def _powers_title(power_at: Mapping[str, float]) -> str:
+    """Title: bound on the detections of any test at `TITLE_LEVEL` false alarms, under the best and worst guarantee.
 
-    `power_at` is the bound on the detections at `ASKED`, by name of guarantee.
+    `power_at` is that bound for each guarantee, by its name.
     """
     least, most = (pick(power_at, key=power_at.__getitem__) for pick in (min, max))
     ends = f"{at_most(power_at[least])} under {least}, or {at_most(power_at[most])} under {most}"
     power_words = at_most(power_at[most]) if power_at[least] == power_at[most] else ends
-    return f"At {percent(ASKED)} false alarms no test detects more than {power_words}"
+    return f"At {percent(TITLE_LEVEL)} false alarms no test detects more than {power_words}"
 
 
 def _closest_test(named: Mapping[str, Guarantee], tests: Mapping[str, tuple[Floats, Floats]]) -> str:
-    """The test that uses up most of the detections that its false alarms leave room for."""
+    """Title: the test that comes closest to the most detections that a guarantee allows at its false alarms."""
     candidates = []
     for test, (level, power) in tests.items():
         for name, one in named.items():
@@ -154,8 +156,8 @@ def _closest_test(named: Mapping[str, Guarantee], tests: Mapping[str, tuple[Floa
     return f"{start}; {whose} allows {at_most(allowed)}"
 
 
+# Smallest prior of the figure, unless a smaller one is given.
 RARE = 1e-3
-"""Smallest prior of the figure, unless a smaller one is asked for."""
 
 
 @sheet.house_style
@@ -217,10 +219,10 @@ def posterior_by_prior(
     return ax
 
 
-# Delta at which the title speaks, where the axis holds it.
+# Delta at which the title states epsilon, if it is on the axis.
 REFERENCE = 1e-10
 
-# Line style of Gaussian noise, which is there to compare with: on top, as other noise often needs the same epsilon.
+# Line style of Gaussian noise, drawn on top for comparison, as other noise often has the same curve.
 COMPARED = (0, (1, 1.2))
 
 
@@ -287,7 +289,7 @@ def epsilon_delta(
 
 
 class _Rung(NamedTuple):
-    """A reading of the noise: certified (lower, upper) delta at an epsilon, and the epsilon of a delta."""
+    """Curve of epsilon against delta: certified (lower, upper) delta at an epsilon, epsilon at a delta, line style."""
 
     profile: Callable[[Floats], tuple[Any, Any]]
     epsilon: Callable[[float], Any]
@@ -295,7 +297,7 @@ class _Rung(NamedTuple):
 
 
 def _rungs(rho: float | Fraction | None, guarantees: Guarantees | None) -> dict[str, _Rung]:
-    """The three readings of a rho, and each guarantee's own."""
+    """Curves by name: three for a rho (simple and tight conversion, Gaussian noise), and one for each guarantee."""
     if rho is None and guarantees is None:
         raise ValueError("rho or guarantees must be given: there is nothing to draw")
     rungs: dict[str, _Rung] = {}
@@ -311,12 +313,12 @@ def _rungs(rho: float | Fraction | None, guarantees: Guarantees | None) -> dict[
 
 
 def _simple(rho: float, epsilon: Floats) -> tuple[Any, Any]:
-    """exp(-(epsilon - rho)^2 / (4 rho)) above rho: the simple conversion read the other way."""
+    """(lower, upper) delta of the simple conversion: exp(-(epsilon - rho)^2 / (4 rho)) for epsilon above rho."""
     return (pbdp_delta_markov(epsilon, rho=rho),) * 2
 
 
 def _rung(one: Guarantee) -> _Rung:
-    """A guarantee in its worse direction; of a loss the certified interval."""
+    """Curve of a guarantee in its worse direction; for a loss with the certified interval."""
 
     def certified(epsilon: Floats) -> tuple[Any, Any]:
         sides = [one] if one.swapped is one else [one, one.swapped]
@@ -331,14 +333,14 @@ def _rung(one: Guarantee) -> _Rung:
 
 
 def _draw_rung(ax: Axes, name: str, rung: _Rung, epsilon: Floats, colour: str) -> None:
-    """Epsilon against delta, and the certified interval of delta, which is seen where it is wide."""
+    """Draw a curve of epsilon against delta, and the certified interval of delta, visible if it is wide."""
     low, high = (np.maximum(end, ax.get_xlim()[0]) for end in rung.profile(epsilon))
     ax.plot(high, epsilon, color=colour, gid=f"epsilon {name}", **rung.line)
     ax.fill_betweenx(epsilon, low, high, color=colour, alpha=0.25, lw=0, gid=f"certified {name}")
 
 
 def _epsilon_range_words(epsilon: Mapping[str, float], delta: float, alone: bool) -> str:
-    """The dearest reading at one delta, and the cheapest; beside readings of rho the last guarantee given."""
+    """Title: the largest epsilon at a delta, and the smallest; unless `alone`, the last guarantee instead of that."""
     most = max(epsilon, key=epsilon.__getitem__)
     least = min(epsilon, key=epsilon.__getitem__) if alone else list(epsilon)[-1]
     start = f"At delta = {as_given(delta)}, epsilon is {format_bound(epsilon[most], True, 3)} ({most})"
@@ -346,7 +348,7 @@ def _epsilon_range_words(epsilon: Mapping[str, float], delta: float, alone: bool
 
 
 def _range(name: str, values: ArrayLike) -> tuple[float, float]:
-    """The smallest and the largest of probabilities strictly between 0 and 1, two different ones at least."""
+    """(smallest, largest) of at least two different probabilities strictly between 0 and 1, else ValueError."""
     x = np.unique(check_probability(name, values))
     if x.size < 2 or not 0.0 < x[0] < x[-1] < 1.0:
         raise ValueError(f"{name} must hold two different values strictly between 0 and 1, got {values!r}")
@@ -354,7 +356,7 @@ def _range(name: str, values: ArrayLike) -> tuple[float, float]:
 
 
 def named_guarantees(guarantees: Guarantees) -> dict[str, Guarantee]:
-    """Guarantees by name; a single one is called by its definition."""
+    """Guarantees by name; a single one is named after its definition."""
     given = {guarantees.definition: guarantees} if isinstance(guarantees, Guarantee) else dict(guarantees)
     if not given:
         raise ValueError("guarantees must hold at least one, got none")
@@ -365,5 +367,5 @@ def named_guarantees(guarantees: Guarantees) -> dict[str, Guarantee]:
 
 
 def line(one: Guarantee) -> dict[str, Any]:
-    """Solid for a loss, whose curves are attained; dashed, and drawn on top, for the bounds of a definition."""
+    """Line style: solid for a loss, whose curves are attained; dashed and on top for the bounds of a definition."""
     return {"ls": "-", "zorder": 2} if isinstance(one, PrivacyLoss) else {"ls": marks.BOUND, "zorder": 3}

@@ -1,4 +1,4 @@
-"""Before and after a release, a row for each adversary or plan: prior, average, 9 of 10 releases and bound."""
+"""Interval figures with a row for each adversary or plan: prior, expected posterior, 90 % interval and bound."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from matplotlib.axes import Axes
 
 from adversary._core import logit, percent, percentage
 from adversary.driver import OWN, shown_bound
-from adversary.report.kit import of_reader
+from adversary.report.kit import group_of_adversary
 from adversary.report.kit.audit_words import bound_name, unreliable
 from adversary.report.plot import marks, sheet
 
 MOST_ROWS = 12
 
-# Priors that are further apart than this factor stand on an axis of log odds.
+# If priors differ by more than this factor, the axis is one of log odds.
 WIDE = 10.0
 
-# Pixels of a band.
+# Height of a band in pixels.
 THICK = 12.0
 
 # Where an axis of probabilities may end below 100%.
@@ -33,7 +33,7 @@ BESIDE = 0.22
 
 
 class Row(NamedTuple):
-    """What one adversary concludes: probabilities, and the ends of what is allowed."""
+    """Row of an interval figure: prior, expected posterior, 90 % interval over releases, and bounds."""
 
     name: str
     prior: float
@@ -45,7 +45,7 @@ class Row(NamedTuple):
 
 
 def odds_words(name: str, prior: float) -> str:
-    """An adversary's name as a row says it; odds written as a fraction, and the prior of one without a name, in words.
+    """Name of an adversary for a row: odds in words if it is their prior as a fraction, or if there is no name.
 
     Parameters
     ----------
@@ -65,11 +65,12 @@ def odds_words(name: str, prior: float) -> str:
 
 
 def _is_whole(x: float) -> bool:
+    """True for a whole number, up to rounding."""
     return abs(x - round(x)) < 1e-9 * x
 
 
 def at_most(p: float, upper: bool = True) -> str:
-    """A bound in percent, rounded outward to three digits.
+    """Bound on a probability in percent, rounded outward to three digits.
 
     Parameters
     ----------
@@ -112,7 +113,7 @@ def before_after(found: xr.DataTree | pd.DataFrame | xr.Dataset, *, ax: Axes | N
     risk, bound = found["risk"].to_dataset(), shown_bound(found["bound"].to_dataset())
     every = []
     for name in map(str, risk["adversary"].values) if "adversary" in risk.dims else [""]:
-        one, limits = of_reader(risk, name), of_reader(bound, name)["posterior"]
+        one, limits = group_of_adversary(risk, name), group_of_adversary(bound, name)["posterior"]
         low, high = (float(one["posterior_quantile"][i]) for i in (0, -1))
         least, most = (float(limits.sel(side=side)) for side in ("lower", "upper"))
         prior = float(one["prior"])
@@ -138,14 +139,14 @@ def before_after(found: xr.DataTree | pd.DataFrame | xr.Dataset, *, ax: Axes | N
 
 
 def beyond_words(failure: float) -> str:
-    """How often a bound may fail, to follow it."""
+    """Clause on the failure probability of a bound, to follow it; "" if it is certain."""
     if not failure:
         return ""
     return ", in all but 1 of 20 releases" if failure == 0.05 else f", with probability {percent(1.0 - failure)}"
 
 
 def moved_words(row: Row) -> str:
-    """From the prior to the average, to follow a subject."""
+    """Clause on the change from prior to expected posterior, to follow a subject."""
     before, after = percent(row.prior), percent(row.mean)
     if before == after:
         return f"leaves a {before} suspicion at {after}"
@@ -153,7 +154,7 @@ def moved_words(row: Row) -> str:
 
 
 def shape_words(rows: Sequence[Row]) -> str:
-    """The alternative text of rows, from the first to the last."""
+    """Alternative text of rows: their number, the first and the last."""
     first, last = rows[0], rows[-1]
     said = f"{first.name}: before {percent(first.prior)}, after {percent(first.mean)}, "
     said += f"in 9 of 10 releases {percent(first.low)} to {percent(first.high)}, bound {at_most(first.most)}"
@@ -162,7 +163,7 @@ def shape_words(rows: Sequence[Row]) -> str:
 
 
 def _of_table(found: pd.DataFrame | xr.Dataset, ax: Axes | None) -> Axes:
-    """Rows of a table."""
+    """Figure of the rows of a table, as of `audit_tables`."""
     table = found.to_dataframe() if isinstance(found, xr.Dataset) else found
     if not 1 <= len(table) <= MOST_ROWS:
         raise ValueError(f"found must hold 1 to {MOST_ROWS} rows to draw, got {len(table)}: use .head({MOST_ROWS})")
@@ -211,7 +212,7 @@ def compared_ranges(compared: xr.Dataset) -> Axes:
 
 
 def _body(count: int) -> float:
-    """Height of so many rows, with the words over the first and the axis below the last, in pixels."""
+    """Height in pixels of axes with so many rows, the texts over the first and the axis below the last."""
     return sheet.PITCH * count + 110.0
 
 
@@ -269,7 +270,7 @@ def _round_end(inside: Sequence[float]) -> float:
 
 
 def _name_marks(ax: Axes, row: Row, at: object) -> None:
-    """Words for the marks of the first row."""
+    """Write names for the marks of the first row; `at` converts a probability to the axis."""
     place = at if callable(at) else float
     later = row.mean >= row.prior
     marks.note_at(

@@ -1,4 +1,4 @@
-"""Marks and words inside the axes: labels at the ends of curves, ticks as people write numbers, keys, rows."""
+"""Marks and texts inside axes: labels at the ends of curves, ticks as plain numbers, keys, named rows."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullForm
 from adversary._core import as_given, logit, percent
 from adversary.report.plot import sheet
 
-# Line style of what no mechanism exceeds.
+# Line style of bounds.
 BOUND: Any = (0, (5, 2))
 BOUND_WIDTH = 1.4
 
-# Line style of a value to look for, such as the scenario's own.
+# Line style of a marked value, such as the scenario's own.
 MARK: Any = (0, (4, 3))
 
-# Opacities: of 9 of 10 releases, of the middle half.
+# Opacities of the 90 % and the 50 % interval over releases.
 BAND, CORE = 0.18, 0.38
 
-# Points that a line of a tick label takes, with a gap.
+# Height of a line of a tick label with a gap, in points.
 LINE = 13.0
 
-# Of an axis of log odds.
+# Probabilities that may be ticks of an axis of log odds.
 ODDS_TICKS = (1e-6, 1e-5, 1e-4, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999)
 
 Label = tuple[float, str, str]
@@ -64,7 +64,7 @@ def label_ends(ax: Axes, names: Mapping[str, str] | None = None) -> None:
 
 
 def edge_labels(ax: Axes, labels: Sequence[Label], *, left: bool = False, width: int = 0) -> None:
-    """Labels of curves at one edge of the axes, pushed apart where they would overlap, with a line to their curve.
+    """Write labels of curves at one edge of the axes, pushed apart where they would overlap, with lines to the curves.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def edge_labels(ax: Axes, labels: Sequence[Label], *, left: bool = False, width:
     places = separate_labels(ends, sizes, 1.28 * points / height / 2.0)
     moved = np.abs(np.subtract(places, ends)) > 0.6 * points / height
     sign = -1.0 if left else 1.0
-    # of all, so that no line crosses another label
+    # the same for all labels, so that no line crosses another label
     beside = sign * (5.0 + 9.0 * moved.any())
     line_of: dict[str, Any] = {"arrowstyle": "-", "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": (float(left), 0.5)}
     for (_, _, colour), text, end, place, line in zip(labels, texts, ends, places, moved, strict=True):
@@ -100,14 +100,14 @@ def edge_labels(ax: Axes, labels: Sequence[Label], *, left: bool = False, width:
 
 
 def settle(ax: Axes) -> None:
-    """Give the axes their place, which labels are measured by."""
+    """Lay out the figure, so that the axes have their final place and texts can be measured."""
     figure = sheet.figure_of(ax)
     if figure.get_layout_engine() is not None:
         figure.draw_without_rendering()
 
 
 def separate_labels(places: Sequence[float], sizes: Sequence[float], over: float = np.inf) -> list[float]:
-    """Places moved as little as a few sweeps need so that no two labels overlap, in the same order.
+    """Places of labels of given sizes, pushed apart until none overlap, in the same order.
 
     Labels are parts of an axis from 0 to 1; none reaches further than `over` beyond its ends, where all have room.
     """
@@ -129,7 +129,7 @@ def separate_labels(places: Sequence[float], sizes: Sequence[float], over: float
 
 
 def note_at(ax: Axes, at: tuple[float, float], text: str, offset: tuple[float, float] = (0.0, 4.0), **how: Any) -> None:
-    """A few words beside a mark, an offset of pixels away."""
+    """Write a text beside a mark, at an offset in pixels."""
     put: dict[str, Any] = {"ha": "center", "va": "bottom", "color": sheet.INK, "annotation_clip": False} | how
     away = (sheet.POINT * offset[0], sheet.POINT * offset[1])
     put.setdefault("fontsize", sheet.POINT * sheet.size().label)
@@ -137,7 +137,7 @@ def note_at(ax: Axes, at: tuple[float, float], text: str, offset: tuple[float, f
 
 
 def plain_log_axis(ax: Axes, which: str, text: Callable[[float], str] = as_given) -> None:
-    """Ticks of a log axis as plain numbers, at 1, 2 and 5 where the axis is short and has room for them."""
+    """Set ticks of a log axis as plain numbers: at 1, 2 and 5 if the axis is short, else at powers of ten."""
     axis = ax.xaxis if which == "x" else ax.yaxis
     low, high = ax.get_xlim() if which == "x" else ax.get_ylim()
     ends = int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1
@@ -171,7 +171,7 @@ def _legible(ax: Axes, which: str, places: Any, texts: Sequence[str]) -> bool:
 
 
 def odds_axis(ax: Axes, low: float, high: float, which: str = "x") -> None:
-    """An axis of log odds from one probability to another, its ticks in percent.
+    """Make an axis one of log odds between two probabilities, with ticks in percent.
 
     Parameters
     ----------
@@ -195,12 +195,12 @@ def odds_axis(ax: Axes, low: float, high: float, which: str = "x") -> None:
 
 
 def coloured[T](items: Iterable[T], colours: Sequence[str] = sheet.COLOURS) -> Iterator[tuple[T, str]]:
-    """Each of these with its colour; colours come again where there are more."""
+    """Pairs of items and colours; colours are repeated if there are more items."""
     return zip(items, cycle(colours), strict=False)
 
 
 def key(axes: Any, colours: Mapping[str, str], more: Iterable[Artist] = ()) -> None:
-    """Names of lines by their colours, and other marks, under the axes, in as many columns as there is room for."""
+    """Write a key of lines by name and colour, and other marks, under the axes, in as many columns as fit."""
     lines = [Line2D([], [], color=colour, label=name) for name, colour in colours.items()]
     figure, handles = sheet.figure_of(axes), [*lines, *more]
     for old in figure.legends:
@@ -214,7 +214,7 @@ def key(axes: Any, colours: Mapping[str, str], more: Iterable[Artist] = ()) -> N
 
 
 def in_percent(*axes: Axis) -> None:
-    """Ticks in percent.
+    """Write ticks in percent.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def in_percent(*axes: Axis) -> None:
 
 
 def probability_axis(ax: Axes, label: str, *, log: bool) -> None:
-    """A vertical axis in percent, from 0 to 1 or, for small probabilities or such as lie far apart, on a log scale."""
+    """Make the vertical axis one of probabilities in percent: from 0 to 1, or on a log scale."""
     ax.set_ylabel(label)
     if log:
         ax.set_yscale("log")
@@ -237,7 +237,7 @@ def probability_axis(ax: Axes, label: str, *, log: bool) -> None:
 
 
 def few_ticks(ax: Axes, which: str = "both", *, integer: bool = False) -> None:
-    """At most seven ticks an axis, five on a phone."""
+    """Set at most seven ticks on an axis, five on a phone."""
     most = 5 if sheet.size().stacked else 7
     for axis, name in ((ax.xaxis, "x"), (ax.yaxis, "y")):
         if which in (name, "both"):
@@ -245,7 +245,7 @@ def few_ticks(ax: Axes, which: str = "both", *, integer: bool = False) -> None:
 
 
 def rows(ax: Axes, names: Sequence[str], *, letters: int = 0) -> None:
-    """A vertical axis of named rows, the first on top.
+    """Make the vertical axis one of named rows, the first on top.
 
     Parameters
     ----------
@@ -261,13 +261,13 @@ def rows(ax: Axes, names: Sequence[str], *, letters: int = 0) -> None:
 
 
 def density_axis(ax: Axes) -> None:
-    """A vertical axis without a scale, as densities need."""
+    """Remove the scale of the vertical axis, as the height of a density means nothing."""
     ax.set(yticks=[], ylabel="density")
     ax.spines["left"].set_visible(False)
 
 
 def ticks_right(ax: Axes) -> None:
-    """Vertical axis on the right, so that labels can stand at the left ends of curves."""
+    """Move the vertical axis to the right, so that labels can stand at the left ends of curves."""
     ax.yaxis.tick_right()
     ax.yaxis.set_label_position("right")
     ax.spines["left"].set_visible(False)

@@ -1,8 +1,8 @@
-"""How far an adversary's conclusions move with what went in: one input at a time, or along one of them.
+"""Figures of sensitivity: a tornado of all inputs one at a time, a fan along one input, a map over two.
 
-A tornado shows the range of one measure as each input goes over its values, all others as they are, longest bar on top.
-A fan shows the posteriors of 9 of 10 releases, and of the middle half, along one input. Both show both truths:
-a belief that makes an adversary look clever with the target in can make them wrong with the target out.
+A tornado shows the range of one measure as each input goes over its values, all others fixed, the longest bar on top.
+A fan shows the 90 % and 50 % intervals of posteriors over releases along one input. Both are for both truths: a belief
+that makes an adversary look clever with the target in can make them wrong with the target out.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ INPUTS = {
     "prior": "prior", "rho": "budget rho", "beliefs": "beliefs about others", "siblings": "number of siblings",
     "releases": "number of releases",
 }  # fmt: skip
-"""What the inputs of a sweep are called; a level's own siblings are called by their dim."""
+"""Labels of the inputs of a sweep; siblings of one level are labelled by their dim."""
 MEASURES = {"posterior_mean": "average posterior", "difference_mean": "average difference"}
 
-# Between which values a measure lies.
+# Range of each measure.
 LIMITS = {"posterior_mean": (0.0, 1.0), "difference_mean": (-1.0, 1.0)}
 LOWER, UPPER = sheet.FINDING, sheet.AFTER
 
 # Inputs and posteriors that span more than this factor are drawn on a log axis.
 WIDE = 20.0
 
-# Of a line of an input's name.
+# Letters in a line of an input's name.
 LETTERS = 22
 
 
@@ -118,7 +118,7 @@ def moving_words(extremes: xr.Dataset, measure: str = "posterior_mean") -> str:
 
 
 def _value_axis(ax: Axes, values: xr.DataArray, measure: str) -> None:
-    """Round ticks on an axis with room for labels; where the measure cannot go on (0, 1), the axis line ends."""
+    """Set round ticks and room for labels on the axis of a measure, whose line ends at the limits of the measure."""
     low, high = float(values.min()), float(values.max())
     # for a label beside the longest bar
     room = (0.5 if sheet.size().stacked else 0.36) * max(high - low, 1e-9)
@@ -136,7 +136,7 @@ def _value_axis(ax: Axes, values: xr.DataArray, measure: str) -> None:
 
 
 def _bar(ax: Axes, place: int, one: xr.Dataset, measure: str, name: str) -> None:
-    """From the least value over the base to the largest, each end with the input's value there."""
+    """Draw the bar of one input, from the least value over the base to the largest, with the input's values there."""
     low, base, high = (float(value) for value in one[measure].values)
     if not np.isfinite(base):
         return
@@ -151,7 +151,7 @@ def _bar(ax: Axes, place: int, one: xr.Dataset, measure: str, name: str) -> None
 
 
 def input_value(name: str, text: str) -> str:
-    """The value of an input as a label says it.
+    """Value of an input as a label.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def _value_format(measure: str) -> Callable[[float], str]:
 
 
 def _possible(values: xr.DataArray) -> list[str]:
-    """The truths that the adversary holds possible."""
+    """Truths that the adversary considers possible; ValueError if there are none."""
     possible = [side for side in TRUTHS if bool(np.isfinite(values.sel(truth=side).values).any())]
     if not possible:
         raise ValueError("the adversary holds no truth possible")
@@ -255,7 +255,7 @@ def fan(swept: xr.Dataset, along: str, *, own: float | None = None) -> sheet.Pan
 
 
 def _draw_fan(ax: Axes, x: Any, mean: Any, bands: Any) -> None:
-    """Bands and lines through the same points, straight in between."""
+    """Draw the bands, median and mean of a fan, straight between its points."""
     marker = "o" if x.size < 12 else ""
     ax.fill_between(x, bands[:, 0], bands[:, 4], color=sheet.AFTER, alpha=marks.BAND, lw=0, gid="nine in ten")
     ax.fill_between(x, bands[:, 1], bands[:, 3], color=sheet.AFTER, alpha=marks.CORE, lw=0, gid="middle half")
@@ -264,6 +264,7 @@ def _draw_fan(ax: Axes, x: Any, mean: Any, bands: Any) -> None:
 
 
 def _input_axis(ax: Axes, along: str, x: Any) -> None:
+    """Set label, scale and ticks of the axis of an input."""
     ax.set_xlabel((INPUTS | {"rho": "budget rho of the whole plan (zCDP)"}).get(along, along))
     if x.size > 1:
         ax.set_xlim(x[0], x[-1])
@@ -277,7 +278,7 @@ def _input_axis(ax: Axes, along: str, x: Any) -> None:
 
 
 def _fan_finding(mean: xr.DataArray, along: str, measure: str, sides: list[str]) -> str:
-    """From which average to which, under the first truth."""
+    """Title: the change of the average along the input, under the first truth."""
     shown = _value_format(f"{measure}_mean")
     start, end = (shown(float(y)) for y in mean.sel(truth=sides[0]).values[[0, -1]])
     if measure == "ratio":

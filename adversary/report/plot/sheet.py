@@ -1,6 +1,6 @@
-"""The style sheet of every figure: colours, sizes, letters, title, subtitle, note and alternative text.
+"""Style sheet of all figures: colours, sizes, fonts, title, subtitle, note and alternative text.
 
-Lengths are CSS pixels; a figure is drawn at the size it is shown at, 100 pixels an inch.
+Lengths are CSS pixels; a figure is drawn at the size at which it is shown, 100 pixels an inch.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from adversary.report.kit.safe_text import printable
 PALETTE = LIGHT
 INK, QUIET, LINE, IMPOSSIBLE, AFTER, FINDING, THIRD, FOURTH, PAPER = PALETTE.values()
 
-# Of things of one kind, in this order; a fifth is grey.
+# Colours of lines of one kind, in this order; a fifth is grey.
 COLOURS = (AFTER, FINDING, THIRD, FOURTH, QUIET)
 
 
 class Size(NamedTuple):
-    """What a figure is drawn for.
+    """Size of figures for one width of the page, in pixels.
 
     Parameters
     ----------
     width, height : of a figure with one panel
-    pair : height of one with two panels, which are stacked where `stacked`
+    pair : height of a figure with two panels, which are one above the other if `stacked`
     title, subtitle, label : height of letters
     line, dot : width of lines, diameter of dots
-    least : least height of the axes with their labels
+    least : smallest height of the axes with their labels
     """
 
     width: float
@@ -69,22 +69,24 @@ MARGIN = 14.0
 # Height of the letters of a note.
 NOTE = 12.0
 
-# Share of its width that a line may take; letters of SVG and PNG differ by a percent or two.
+# Share of the width that a line of text may take: letters of SVG and PNG differ by a percent or two.
 ROOM = 0.96
 
-# From row to row.
+# Height of a row of a figure with rows.
 PITCH = 34.0
+
+# Pixels in an inch.
 INCH = 100.0
 
-# Points of a pixel.
+# Points in a pixel: 72 points are an inch.
 POINT = 0.72
 
-# Several axes, in a row.
+# Array of several axes.
 Panels = NDArray[Any]
 
 
 def size() -> Size:
-    """The size that figures are drawn at."""
+    """Size at which figures are drawn at present."""
     return SIZES[SIZE.get()]
 
 
@@ -170,7 +172,7 @@ def style(size: str = "column") -> ExitStack:
 
 
 def _set_notebook() -> None:
-    """Outputs of a notebook: sharp, whole, and with the alternative text as their plain text."""
+    """Make outputs of a notebook sharp and uncropped, with the alternative text as their plain text."""
     from IPython import get_ipython
     from matplotlib_inline.backend_inline import set_matplotlib_formats
 
@@ -182,7 +184,7 @@ def _set_notebook() -> None:
 
 
 def house_style[**P, T](function: Callable[P, T]) -> Callable[P, T]:
-    """A figure function drawn in the style sheet, whatever style is set outside, its texts safe to show."""
+    """Decorator of a figure function: it draws in this style sheet, whatever is set outside, with printable texts."""
 
     @wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -195,11 +197,12 @@ def house_style[**P, T](function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _make_printable(figure: Figure) -> None:
-    """Texts, and the names that marks bear in an SVG, without control characters."""
+    """Remove control characters from all texts of a figure, and from the ids of marks in its SVG."""
     for ax in figure.axes:
         for axis in (ax.xaxis, ax.yaxis):
             named = axis.get_major_formatter()
-            if isinstance(named, FuncFormatter):  # also of ticks that have names
+            # ticks with names have such a formatter too
+            if isinstance(named, FuncFormatter):
                 named.func = partial(lambda text, *at: printable(str(text(*at))), named.func)
     parts = [part for ax in figure.axes for part in ax.get_children() if not isinstance(part, Axis)]
     labels = [axis.label for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)]
@@ -212,18 +215,18 @@ def _make_printable(figure: Figure) -> None:
 
 
 def panel(ax: Axes | None, height: float | None = None) -> Axes:
-    """One axes of a new figure; or the one that is given.
+    """Axes to draw on: the given one, or that of a new figure.
 
     Parameters
     ----------
-    ax : given by the user, or not
+    ax : given by the user, or None
     height : of the figure, in pixels; the size's own if not given
     """
     return ax if ax is not None else _new_figure(height or size().height).subplots()
 
 
 def panels(count: int, height: float | None = None, *, stacked: bool | None = None, **how: Any) -> Panels:
-    """Axes of a new figure side by side, or one above the other on a phone.
+    """Axes of a new figure with several panels, side by side, or one above the other on a phone.
 
     Parameters
     ----------
@@ -241,7 +244,7 @@ def panels(count: int, height: float | None = None, *, stacked: bool | None = No
 
 
 def grid(count: int, columns: int, height: float) -> Panels:
-    """Small axes in rows of so many, of one height in pixels each; on a phone in rows of two."""
+    """Axes of a new figure with many small panels: `columns` in a row (two on a phone), each of a height in pixels."""
     columns = min(columns, 2) if size().stacked else columns
     rows = -(-count // columns)
     axes = np.ravel(_new_figure(height * rows + 90.0).subplots(rows, columns))
@@ -251,7 +254,7 @@ def grid(count: int, columns: int, height: float) -> Panels:
 
 
 def _new_figure(height: float) -> Figure:
-    """A figure that pyplot shows, but where a page is drawn."""
+    """New figure of a height in pixels, shown by pyplot unless it is drawn for a page."""
     how: Any = {"figsize": (size().width / INCH, height / INCH), "layout": "constrained"}
     if OFFSCREEN.get():
         return Figure(**how)
@@ -263,9 +266,9 @@ def _new_figure(height: float) -> Figure:
 def headline(
     axes: Any, title: str, subtitle: str = "", note: str = "", shape: str = "", *, body: float | None = None
 ) -> None:
-    """Write a figure's title, what stands below it and at its foot, and its alternative text.
+    """Write a figure's title, subtitle, note and alternative text, and fit its height to them.
 
-    Of one of several panels it writes the title alone. Call it after `key` and before `label_ends`.
+    If the axes are one of several panels, only the title is written. Call it after `key` and before `label_ends`.
 
     Parameters
     ----------
@@ -333,18 +336,18 @@ def headline(
 
 
 def cell(column: int, row: int, colour: str, opacity: float, gid: str) -> Rectangle:
-    """A square of a map, with a gap around it."""
+    """Square of a map at a column and row, with a gap around it."""
     return Rectangle((column + 0.02, row + 0.04), 0.96, 0.92, color=colour, alpha=opacity, lw=0, gid=gid)
 
 
 def _is_whole(figure: Figure, axes: Any) -> bool:
-    """True if these are all places of a figure, its twins and colour bars apart."""
+    """True if these axes are all panels of a figure, apart from twins and colour bars."""
     places = [one.get_subplotspec() for one in figure.axes]
     return len({id(place) for place in places if place is not None}) <= np.size(axes)
 
 
 def _lay_labels(axes: Any) -> None:
-    """Labels of vertical axes above them, where there is no room to write them upright."""
+    """Move labels of vertical axes above the axes, as there is no room beside them on a phone."""
     for one in np.ravel(axes):
         over, label = one.get_title(loc="left"), one.get_ylabel()
         place = one.get_subplotspec()
@@ -356,13 +359,14 @@ def _lay_labels(axes: Any) -> None:
 
 
 def _text(figure: Figure, text: str, letters: float, gid: str, **how: Any) -> Text:
+    """Text of a figure in the quiet colour at its left margin, of a height of letters in pixels."""
     made = figure.text(MARGIN / float(figure.bbox.width), 0.0, printable(text), ha="left", color=QUIET, **how)
     made.set(fontsize=POINT * letters, in_layout=False, gid=gid, linespacing=1.2)
     return made
 
 
 def _fit_title(made: Text, room: float) -> float:
-    """Break a title into lines, its letters up to a tenth smaller where that saves one; its height in pixels."""
+    """Break a title into lines, with letters up to a tenth smaller if that saves one; return its height in pixels."""
     text, points = made.get_text(), float(made.get_fontsize())
     heights = {}
     for share in (1.0, 0.95, 0.9):
@@ -375,7 +379,7 @@ def _fit_title(made: Text, room: float) -> float:
 
 
 def _wrap(made: Text, room: float) -> float:
-    """Break a text into as many lines as it needs; its height in pixels."""
+    """Break a text into lines that fit a width; return its height in pixels."""
     lines = made.get_text().split("\n")
     letters = max(map(len, lines))
     while (wide := float(made.get_window_extent().width)) > room and letters > 1:

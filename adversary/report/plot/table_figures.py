@@ -14,13 +14,13 @@ from adversary._core import percent
 from adversary.report.plot import marks, sheet
 from adversary.report.plot.interval_figures import at_most
 
-# Different cells above which intervals are left out.
+# With more different cells than this, intervals would overlap and are left out.
 MANY = 400
 
-# Cells of a map that have their number written in them.
+# Largest number of cells of a map in which numbers are written: more do not fit.
 NUMBERED = 60
 
-# Cells from which on a map is drawn in a scale of colours.
+# From so many cells on, a map is drawn by a scale of colours.
 COLOURED = 100
 
 
@@ -92,7 +92,7 @@ def risk_by_count(
 
 
 def _count_ticks(ax: Axes, most: float) -> None:
-    """Whole numbers on an axis that is linear to ten and logarithmic from there, as many as are legible."""
+    """Set whole-number ticks on an axis that is linear to ten and logarithmic beyond, as many as are legible."""
     steps, below = ((1, 2, 5), (1, 2, 5)) if most < 1000 and not sheet.size().stacked else ((1,), (5,))
     ticks = [0, *below, *(m * 10**e for e in range(1, 9) for m in steps)]
     shown = sorted({tick for tick in ticks if tick <= max(most, 1.0)})

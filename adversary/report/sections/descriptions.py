@@ -40,7 +40,7 @@ ASPECTS = {
 }  # fmt: skip
 
 
-def readers(plan: Plan, every: Mapping[str, Adversary]) -> tuple[str, list[Table]]:
+def adversaries(plan: Plan, every: Mapping[str, Adversary]) -> tuple[str, list[Table]]:
     """(sentences on what the adversaries have in common, a table of their differences if there are several)."""
     aspects = {name: _aspects(plan, one) for name, one in every.items()}
     first, *others = aspects.values()

@@ -13,7 +13,7 @@ from adversary.privacy import Guarantee, unit_loss, unit_rho
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
 from adversary.report import plot
 from adversary.report.files import Scenario
-from adversary.report.kit import Figure, Section, Table, audit_words, of_reader, tabulate
+from adversary.report.kit import Figure, Section, Table, audit_words, group_of_adversary, tabulate
 from adversary.report.kit.audit_words import definition_words
 from adversary.report.sections import exact_guarantees
 
@@ -72,7 +72,7 @@ def solve(scenario: Scenario, tree: xr.DataTree) -> dict[str, xr.Dataset]:
 
     Empty if no level is exact, or if the exact totals disclose every record. A single adversary has the name "".
     """
-    totals, every = require_totals(scenario), scenario.readers
+    totals, every = require_totals(scenario), scenario.adversaries
     if not totals.levels or totals.disclosed:
         return {}
     risk, bound = (tree[name].to_dataset() for name in ("risk", "bound"))
@@ -99,11 +99,11 @@ def moves(scenario: Scenario, tree: xr.DataTree) -> dict[str, tuple[Floats, Floa
     """(shift of the log odds given the totals, weight) of every release, by adversary who is not yet certain."""
     totals, moved_by_name = require_totals(scenario), dict[str, tuple[Floats, Floats]]()
     learned = tree["exact" if "exact" in tree.children else "estimate"].to_dataset()
-    for name in scenario.readers if totals.levels and not totals.disclosed else ():
-        start = float(logit(float(of_reader(tree["risk"].to_dataset(), name)["prior"])))
-        odds = of_reader(learned, name)["log_odds"].values
+    for name in scenario.adversaries if totals.levels and not totals.disclosed else ():
+        start = float(logit(float(group_of_adversary(tree["risk"].to_dataset(), name)["prior"])))
+        odds = group_of_adversary(learned, name)["log_odds"].values
         if np.isfinite(start) and np.any(moved := np.nan_to_num(odds - start, posinf=np.inf, neginf=-np.inf)):
-            moved_by_name[name] = moved, of_reader(tree["release"].to_dataset(), name)["weight"].values
+            moved_by_name[name] = moved, group_of_adversary(tree["release"].to_dataset(), name)["weight"].values
     return moved_by_name
 
 
@@ -248,7 +248,7 @@ def exact_section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     if totals is None:
         return None
     results, pairs = solve(scenario, tree), exact_guarantees.before_and_after(scenario.guarantee, totals)
-    beside = exact_guarantees.Beside(scenario.invariants, totals, pairs)
+    beside = exact_guarantees.GuaranteesWithTotals(scenario.invariants, totals, pairs)
     first, *lines = beside.findings()
     made = learned(scenario, tree, results) or Section(LEARNED)
     lines += [made.finding, *made.paragraphs] if made.finding else []

@@ -36,7 +36,7 @@ PROVISO = (
 
 
 @dataclass(frozen=True)
-class Beside:
+class GuaranteesWithTotals:
     """Guarantees of releases whose exact totals are published too.
 
     Parameters
@@ -75,7 +75,7 @@ class Beside:
         """Sentence on the effect of the exact totals on the first guarantee."""
         if self.totals.disclosed:
             return GONE
-        for name, before, after in self._told():
+        for name, before, after in self._parameter_texts():
             if self.made_for:
                 return self._noise_words(name, before, after)
             records = self.totals.records
@@ -96,7 +96,7 @@ class Beside:
             f"with them, changing one record can require changing up to {totals.semi_adjacency} records in all "
             f"(semi-adjacency a(t) = {totals.semi_adjacency})."
         )
-        for name, before, after in self._told():
+        for name, before, after in self._parameter_texts():
             if self.made_for:
                 yield self._noise_words(name, before, after)
                 continue
@@ -106,10 +106,10 @@ class Beside:
             )
         yield PROVISO
 
-    def _told(self) -> Iterator[tuple[str, str, str]]:
+    def _parameter_texts(self) -> Iterator[tuple[str, str, str]]:
         """(name, parameters for one record, parameters given the totals) of every guarantee, as text."""
         for name, pair in self.pairs.items():
-            before, after = (parameters_text(_numbers(one)) for one in pair)
+            before, after = (parameters_text(_parameters_of(one)) for one in pair)
             yield name, before, after
 
     def _noise_words(self, name: str, before: str, after: str) -> str:
@@ -161,7 +161,7 @@ def _conforming_databases(published: Published | None, totals: ExactTotals) -> x
 
 def _guarantee_numbers(guarantees: Sequence[Guarantee], dim: str, labels: Sequence[str]) -> xr.Dataset:
     """Dataset of guarantees along `dim`: parameters, largest loss, advantage, and epsilon at each delta."""
-    rho = np.array([_numbers(one).get("rho", np.nan) for one in guarantees])
+    rho = np.array([_parameters_of(one).get("rho", np.nan) for one in guarantees])
     simple = [[np.nan if np.isnan(r) else simple_epsilon(r, delta) for delta in DELTAS] for r in rho]
     numbers = _named(guarantees, dim, labels).assign_coords(delta=list(DELTAS))
     return numbers.assign(
@@ -177,7 +177,7 @@ def _guarantee_numbers(guarantees: Sequence[Guarantee], dim: str, labels: Sequen
 
 def _named(guarantees: Sequence[Guarantee], dim: str, labels: Sequence[str]) -> xr.Dataset:
     """Dataset of the definitions and parameters of guarantees along `dim`."""
-    given = [_numbers(one) for one in guarantees]
+    given = [_parameters_of(one) for one in guarantees]
     symbols = list(dict.fromkeys(name for one in given for name in one))
     numbers = np.array([[one.get(name, np.nan) for name in symbols] for one in given])
     data = {"definition": (dim, [one.definition for one in guarantees]), "parameter": ((dim, "symbol"), numbers)}
@@ -191,7 +191,7 @@ def _tidy(numbers: xr.Dataset) -> xr.Dataset:
     )
 
 
-def _numbers(guarantee: Guarantee) -> dict[str, float]:
+def _parameters_of(guarantee: Guarantee) -> dict[str, float]:
     """Parameters of a guarantee by name, as floats."""
     return {name: float(x) for name, x in guarantee.parameters.items()}
 
@@ -203,7 +203,7 @@ def parameters_text(parameters_of: Mapping[str, float]) -> str:
 
 def _same(first: Guarantee, last: Guarantee) -> bool:
     """True if two guarantees have the same type and the same parameters, at least one."""
-    one, other = _numbers(first), _numbers(last)
+    one, other = _parameters_of(first), _parameters_of(last)
     alike = type(first) is type(last) and one.keys() == other.keys() and bool(one)
     return alike and bool(np.allclose(list(one.values()), list(other.values()), rtol=1e-12, atol=0.0))
 

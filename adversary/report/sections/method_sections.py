@@ -24,12 +24,12 @@ from adversary.report.words import is_usual, record_words, unit_words
 
 def coverage_section(scenario: Scenario) -> Section:
     """Section on the adversaries that the bounds cover, and on the neighbour relation."""
-    readers = scenario.readers
-    most = max(one.records(scenario.plan) for one in readers.values())
+    adversaries = scenario.adversaries
+    most = max(one.records(scenario.plan) for one in adversaries.values())
     plan, record = scenario.plan, record_words(scenario.plan.privacy_unit)["record"]
     usual = is_usual(plan.privacy_unit, plan.contribution)
     unit = [] if usual else [unit_words(plan.privacy_unit, plan.contribution, scenario.is_local)]
-    who, tables = descriptions.readers(scenario.plan, readers)
+    who, tables = descriptions.adversaries(scenario.plan, adversaries)
     sentence = (
         "The bounds hold for every adversary whose beliefs about everybody else do not depend on the target, whatever "
         "else they know or compute."
@@ -179,7 +179,7 @@ def _reading(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
         "probabilistic DP" in definitions
     )
     yield "Posterior and ratio are always of “in”, also where the target is in truth out."
-    for attack in dict.fromkeys(one.attack for one in scenario.readers.values()):
+    for attack in dict.fromkeys(one.attack for one in scenario.adversaries.values()):
         if attack != "characteristics":
             yield f"“In” means, in a {attack} attack, that {MEANINGS[attack]}."
     yield (

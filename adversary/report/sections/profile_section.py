@@ -83,7 +83,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     return Section("The risk profile", verdict_sentence(verdict_table), paragraphs, [table], notes=notes)
 
 
-def of_readers(scenario: Scenario, tree: xr.DataTree) -> Section:
+def tolerated_section(scenario: Scenario, tree: xr.DataTree) -> Section:
     """Section on the scenario's own adversaries: what the profile tolerates of each, and P(release beyond that).
 
     `tree` is the audit; its group "tolerated" is read.

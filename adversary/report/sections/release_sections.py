@@ -13,7 +13,7 @@ from adversary.driver import GROUPS
 from adversary.report import plot
 from adversary.report.files import Scenario
 from adversary.report.kit import Figure, Section, Table, tabulate
-from adversary.report.kit.audit_words import AVERAGES, RULED_OUT, both_targets, of_reader
+from adversary.report.kit.audit_words import AVERAGES, RULED_OUT, both_targets, group_of_adversary
 
 
 def repeated_section(scenario: Scenario, tree: xr.DataTree) -> Section:
@@ -28,7 +28,7 @@ def repeated_section(scenario: Scenario, tree: xr.DataTree) -> Section:
     often = ", ".join(f"{level} ({number} releases)" for level, number in runs.items())
 
     def draw(level: str) -> Any:
-        return plot.audit_figures.repeated_releases(tree, level, next(iter(scenario.readers)))
+        return plot.audit_figures.repeated_releases(tree, level, next(iter(scenario.adversaries)))
 
     drawn = [
         Figure(
@@ -82,7 +82,7 @@ def queries(scenario: Scenario, tree: xr.DataTree) -> Section:
 def postprocessing(scenario: Scenario, tree: xr.DataTree) -> Section:
     """Section on post-processing and its effect on the adversary."""
     every = tree["postprocessing"].to_dataset().sel(published=list(PUBLISHED))
-    sentences = [_effect_words(name, of_reader(every, name)) for name in scenario.readers]
+    sentences = [_effect_words(name, group_of_adversary(every, name)) for name in scenario.adversaries]
     bound = (
         "What is computed from a release reveals no more than the release: for an adversary with correct beliefs, the "
         "last row bounds the expected posterior with the target in, and every guarantee still holds."

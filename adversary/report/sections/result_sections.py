@@ -29,8 +29,8 @@ from adversary.report.kit.audit_words import (
     both_targets,
     definition_words,
     group,
+    group_of_adversary,
     joined,
-    of_reader,
     unreliable,
 )
 from adversary.report.sections import descriptions, exact_adversaries, profile_section, release_sections
@@ -66,18 +66,18 @@ def finding(scenario: Scenario, tree: xr.DataTree) -> str:
             f"The sampler's diagnostics failed on some releases. Averages are called {UNRELIABLE}, and no number is "
             "given; the section on diagnostics says why."
         )
-    readers = scenario.readers
-    if len(readers) > 1:
+    adversaries = scenario.adversaries
+    if len(adversaries) > 1:
         moved, raised = (most_informed(risk, key) for key in ("difference_mean", "ratio_mean"))
-        one, ratio = of_reader(risk, moved[0]), float(of_reader(risk, raised[0])["ratio_mean"])
+        one, ratio = group_of_adversary(risk, moved[0]), float(group_of_adversary(risk, raised[0])["ratio_mean"])
         before, after = format_apart(format_probability, (float(one[key]) for key in ("prior", "posterior_mean")))
         return (
-            f"On average over releases the probability moves most for {_adversaries(moved, len(readers))}: from "
+            f"On average over releases the probability moves most for {_adversaries(moved, len(adversaries))}: from "
             f"{before} to {after}, {format_number(100.0 * float(one['difference_mean']))} points. The largest ratio is "
-            f"{format_number(ratio)} times the prior for {_adversaries(raised, len(readers))}."
+            f"{format_number(ratio)} times the prior for {_adversaries(raised, len(adversaries))}."
         )
-    ((name, adversary),) = readers.items()
-    one = of_reader(risk, name)
+    ((name, adversary),) = adversaries.items()
+    one = group_of_adversary(risk, name)
     error = partial(audit_words.error, one)
     meaning = "the target is in" if adversary.attack == "characteristics" else MEANINGS[adversary.attack]
     return (
@@ -102,7 +102,7 @@ def results(name: str, scenario: Scenario, tree: xr.DataTree) -> Section:
         "What the guarantees allow": bounds,
         **_there(tree, {"both_truths": both_truths}),
         exact_adversaries.TITLE: exact_adversaries.exact_section,
-        **_there(tree, {"tolerated": profile_section.of_readers, **release_sections.SECTIONS}),
+        **_there(tree, {"tolerated": profile_section.tolerated_section, **release_sections.SECTIONS}),
         "Sensitivity": sensitivity_answer.section,
         "Diagnostics": diagnostics,
     }
@@ -117,7 +117,7 @@ def _there(tree: xr.DataTree, makers: Mapping[str, Maker]) -> dict[str, Maker]:
 
 def _averaged(title: str, name: str, scenario: Scenario, tree: xr.DataTree) -> Section:
     """Section on the averages under one truth, without parts."""
-    first = next(iter(scenario.readers.values()))
+    first = next(iter(scenario.adversaries.values()))
     target = settle_truth(scenario.plan, first, scenario.truth).target
     return Section(
         title,
@@ -323,15 +323,15 @@ def diagnostics(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     if "diagnostics" not in tree.children:
         return None
     diagnostics_table, failed, notes = tree["diagnostics"].to_dataset(), dict[str, bool](), list[str]()
-    for name in scenario.readers:
-        failed[name] = unreliable(of_reader(tree["risk"].to_dataset(), name))
+    for name in scenario.adversaries:
+        failed[name] = unreliable(group_of_adversary(tree["risk"].to_dataset(), name))
         if failed[name]:
+            mass = float(group_of_adversary(diagnostics_table, name)["unreliable_mass"])
             notes.append(
                 f"{f'Adversary {name}' if name else 'The adversary'} is {UNRELIABLE}: posteriors of releases with a "
-                f"share of {format_chance(float(of_reader(diagnostics_table, name)['unreliable_mass']))} could not be "
-                "sampled so that the "
-                "diagnostics hold, and an average without them would be of other releases. A model that is easier to "
-                "sample, or the exact engine where it applies, are the remedies."
+                f"share of {format_chance(mass)} could not be sampled so that the diagnostics hold, and an average "
+                "without them would be of other releases. A model that is easier to sample, or the exact engine where "
+                "it applies, are the remedies."
             )
     judged = xr.DataArray([UNRELIABLE if one else "ok" for one in failed.values()], {"adversary": list(failed)})
     shown = diagnostics_table.where(np.isfinite(diagnostics_table)).assign(

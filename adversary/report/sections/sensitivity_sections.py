@@ -38,7 +38,7 @@ def solve(scenario: Scenario) -> xr.DataTree:
         raise ValueError(
             f"{scenario.path}: sensitivity: is required (what to go over: a table with prior, rho, siblings or beliefs)"
         )
-    adversary, groups = next(iter(scenario.readers.values())), dict[str, xr.Dataset]()
+    adversary, groups = next(iter(scenario.adversaries.values())), dict[str, xr.Dataset]()
     every = truths(scenario)
     for name, one in every.items():
         given = scenario.sensitivity.given
@@ -80,7 +80,7 @@ def _section(scenario: Scenario, tree: xr.DataTree, truth: str = "") -> Section:
     """Section on the sweeps whose groups the tree has."""
     base, extremes = tree["base"].to_dataset(), tree["extremes"].to_dataset()
     swept = {str(dim): tree[group_name(str(dim))].to_dataset() for dim in extremes["input"].values}
-    who = next(iter(scenario.readers))
+    who = next(iter(scenario.adversaries))
     whose = f" Inputs are those of adversary {who}." if who else ""
     swing = (extremes["posterior_mean"].sel(end="high") - extremes["posterior_mean"].sel(end="low")).max("truth")
     much = f": by up to {format_number(100.0 * float(swing.max()))} percentage points" if most_moving(extremes) else ""

@@ -46,7 +46,7 @@ NEGLIGIBLE = 1e-12
 SPELLED = 6
 
 
-def of_audit(tree: xr.DataTree, audience: str) -> dict[str, Any]:
+def facts_of_audit(tree: xr.DataTree, audience: str) -> dict[str, Any]:
     """Facts of an audit: every plan and truth with its adversaries, and all statuses."""
     attrs, cases = tree.attrs, []
     for where, finding in findings(tree):
@@ -68,11 +68,11 @@ def _counts(truth: Any) -> str:
     if not isinstance(truth, dict):
         return str(truth)
     siblings = truth.get("siblings", {})
-    named = [f"“{name}” {_numbers(n)}" for name, n in truth.items() if name != "siblings"]
-    return join_words([*named, *(f"its siblings at “{name}” {_numbers(n)}" for name, n in siblings.items())])
+    named = [f"“{name}” {_counts_text(n)}" for name, n in truth.items() if name != "siblings"]
+    return join_words([*named, *(f"its siblings at “{name}” {_counts_text(n)}" for name, n in siblings.items())])
 
 
-def _numbers(counts: Any) -> str:
+def _counts_text(counts: Any) -> str:
     return join_words([format_number(float(x)) for x in np.ravel(counts)])
 
 

@@ -168,7 +168,9 @@ def coverage(
     return f"The profile is about adversaries who {who}.{''.join(others)}"
 
 
-def of_recommendation(recommendation: Recommendation, audience: str, priors: Sequence[float] | None) -> dict[str, Any]:
+def recommendation_facts(
+    recommendation: Recommendation, audience: str, priors: Sequence[float] | None
+) -> dict[str, Any]:
     """Facts of a recommendation: the profile, the epsilon for it, and the posteriors that it allows."""
     bounded = recommendation.status == BOUNDED
     low, high = recommendation.bracket
@@ -211,7 +213,7 @@ def _rise(rise: Rise, audience: str) -> dict[str, Any]:
     digits, (unit, most) = DIGITS[audience], UNITS[audience]
     return {
         "start": in_100(rise.start), "starts": _starts(rise.inclusion, rise.value, audience), "limited": rise.limited,
-        "asked": rise.asked, "up_to": rise.up_to(min(digits, 3)), "most": rise.ends(digits, unit, most),
+        "asked": rise.is_covered, "up_to": rise.up_to(min(digits, 3)), "most": rise.ends(digits, unit, most),
         "priors": f"p = {rise.inclusion:.6g}, q = {rise.value:.6g}",
     }  # fmt: skip
 
@@ -225,7 +227,7 @@ def _starts(inclusion: float, value: float, audience: str = "regulator") -> str:
     return f"{start} and {in_100(value)}{unit} to {harm}, together {in_100(inclusion * value)}{unit},"
 
 
-def of_release_budget(made: ReleaseBudget, audience: str, priors: Sequence[float] | None) -> dict[str, Any]:
+def release_budget_facts(made: ReleaseBudget, audience: str, priors: Sequence[float] | None) -> dict[str, Any]:
     """Facts of a release budget: the profile, the guarantee of each release, and the posteriors that all allow."""
     words, made = made.words, unrounded_budget(made)
     recommendation, failure = made.recommended, made.failure
@@ -270,7 +272,7 @@ class Rise:
     start: float
     reached: float
     tolerated: float
-    asked: bool = True
+    is_covered: bool = True
 
     @classmethod
     def of(cls, recommendation: Recommendation, inclusion: float, value: float, epsilon: float) -> Rise:
@@ -364,7 +366,7 @@ def worth(made: ReleaseBudget) -> float:
     return min(recommendation.loss, equivalent_epsilon(made.total, made.failure, values=values, two=made.two))
 
 
-def of_verdict(outcome: Verdict, audience: str) -> dict[str, Any]:
+def verdict_facts(outcome: Verdict, audience: str) -> dict[str, Any]:
     """Facts of a verdict on a profile: status, guarantee, failure probability, and the adversaries it is about."""
     certain, judged, replaced = outcome.failure == 0.0, outcome.status != NOT_COVERED, outcome.neighbours == "bounded"
     profile, outside = outcome.tolerance, list[dict[str, Any]]()

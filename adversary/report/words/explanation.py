@@ -60,7 +60,7 @@ class _Options:
     unit: PrivacyUnit | None = None
     budgeted: str = ""
 
-    def said(self, topic: str, facts: dict[str, Any]) -> Iterator[str]:
+    def topic_paragraphs(self, topic: str, facts: dict[str, Any]) -> Iterator[str]:
         """Paragraphs of a topic from its facts, with the privacy unit's name for a record."""
         yield from paragraphs(self.audience, topic, facts | guarantee_facts.record_words(self.unit))
 
@@ -68,68 +68,68 @@ class _Options:
         """Paragraphs about a subject of any kind; ValueError for a topic that does not fit it."""
         match subject:
             case Guarantee():
-                yield from self._of_guarantee(subject, _fitting(topic, OF_GUARANTEES, "a guarantee"), releases)
+                yield from self._guarantee_paragraphs(subject, _fitting(topic, OF_GUARANTEES, "a guarantee"), releases)
             case Recommendation() if topic in OF_GUARANTEES:
                 if subject.status != BOUNDED:
                     raise ValueError(
                         f"there is no recommended guarantee to explain, the recommendation is {subject.status}"
                     )
                 pure = PureDP(budget_facts.without_rounding(subject).epsilon)
-                yield from replace(self, budgeted=KEEPS)._of_guarantee(pure, topic, releases)
+                yield from replace(self, budgeted=KEEPS)._guarantee_paragraphs(pure, topic, releases)
             case Recommendation():
                 _fitting(topic, ("budget", "tolerance", *OF_GUARANTEES), "a recommendation")
-                facts = budget_facts.of_recommendation(subject, self.audience, self.priors)
-                yield from self.said(topic or "budget", facts)
+                facts = budget_facts.recommendation_facts(subject, self.audience, self.priors)
+                yield from self.topic_paragraphs(topic or "budget", facts)
             case ReleaseBudget():
                 _fitting(topic, ("budget", *OF_GUARANTEES), "a release budget")
-                yield from self._of_release_budget(subject, topic, releases)
+                yield from self._release_budget_paragraphs(subject, topic, releases)
             case Verdict():
                 _fitting(topic, ("budget",), "a verdict")
-                yield from self.said("verdict", budget_facts.of_verdict(subject, self.audience))
+                yield from self.topic_paragraphs("verdict", budget_facts.verdict_facts(subject, self.audience))
             case xr.DataTree():
                 _fitting(topic, ("audit",), "an audit")
                 if missing := [name for name in ("risk", "bound") if name not in subject.children]:
                     raise ValueError(f"the tree is not an audit: it has no group {missing[0]!r}")
-                facts = audit_facts.of_audit(subject, self.audience)
-                yield from self.said("audit", facts)
+                facts = audit_facts.facts_of_audit(subject, self.audience)
+                yield from self.topic_paragraphs("audit", facts)
             case _:
                 raise TypeError(
                     "subject must be a Guarantee, a Recommendation, a RiskProfile, a ReleaseBudget, a Verdict or the "
                     f"DataTree of an audit, got {type(subject).__name__}"
                 )
 
-    def _of_guarantee(self, guarantee: Guarantee, topic: str | None, releases: int | None) -> Iterator[str]:
+    def _guarantee_paragraphs(self, guarantee: Guarantee, topic: str | None, releases: int | None) -> Iterator[str]:
         """Paragraphs about a guarantee: one release, several together, or both."""
         if topic == "composition" and releases is None:
             raise ValueError("composition needs releases, the number of releases with this guarantee each")
         who = self.audience
         if not self.kept:
-            yield from self.said("not kept", guarantee_facts.names_of(guarantee))
+            yield from self.topic_paragraphs("not kept", guarantee_facts.names_of(guarantee))
             return
         if topic != "composition":
             limits = limits_of(guarantee, self._failure(guarantee))
-            facts = guarantee_facts.of_guarantee(guarantee, who, limits, self.priors, self.budgeted)
-            yield from self.said(topic or "guarantee", facts)
+            facts = guarantee_facts.guarantee_facts_of(guarantee, who, limits, self.priors, self.budgeted)
+            yield from self.topic_paragraphs(topic or "guarantee", facts)
         if topic == "composition" or (topic is None and releases is not None):
             number = int(check_whole("releases", releases, minimum=1))
             prior = self.priors[0] if self.priors else 0.5
             failure = self._failure(guarantee, number)
-            facts = guarantee_facts.of_composition(
+            facts = guarantee_facts.composition_facts(
                 guarantee, who, number, failure, prior, self.threshold, self.budgeted
             )
-            yield from self.said("composition", facts)
+            yield from self.topic_paragraphs("composition", facts)
 
     def _failure(self, guarantee: Guarantee, releases: int = 1) -> float:
         """The given failure probability, or one that suits the guarantee."""
         return usual_failure(guarantee, releases) if self.failure is None else self.failure
 
-    def _of_release_budget(self, made: ReleaseBudget, topic: str | None, releases: int | None) -> Iterator[str]:
+    def _release_budget_paragraphs(self, made: ReleaseBudget, topic: str | None, releases: int | None) -> Iterator[str]:
         """Paragraphs about a release budget; on a topic of guarantees, about one release and all of them together."""
         if releases not in (None, made.releases):
             raise ValueError(f"releases of a ReleaseBudget are its own, {made.releases}, got {releases}")
         if topic not in OF_GUARANTEES:
-            facts = budget_facts.of_release_budget(made, self.audience, self.priors)
-            yield from self.said("release budget", facts)
+            facts = budget_facts.release_budget_facts(made, self.audience, self.priors)
+            yield from self.topic_paragraphs("release budget", facts)
             return
         one = budget_facts.unrounded_budget(made)
         if one.guarantee is None:
@@ -139,9 +139,9 @@ class _Options:
         options = replace(options, budgeted=f"{together} {failure_of(made.failure)}")
         several = made.releases if made.releases > 1 or topic == "composition" else None
         if topic == "pure or approximate":
-            yield from options._of_guarantee(one.guarantee, topic, None)
+            yield from options._guarantee_paragraphs(one.guarantee, topic, None)
         else:
-            yield from options._of_guarantee(one.guarantee, None if topic == "guarantee" else topic, several)
+            yield from options._guarantee_paragraphs(one.guarantee, None if topic == "guarantee" else topic, several)
 
 
 def explain(

@@ -184,7 +184,7 @@ def unit_notes(unit: PrivacyUnit, contribution: float | None = None, local: bool
     return lines
 
 
-def of_guarantee(
+def guarantee_facts_of(
     guarantee: Guarantee,
     audience: str,
     limits: Sequence[BeliefLimit],
@@ -219,7 +219,8 @@ def names_of(guarantee: Guarantee, budgeted: str = "") -> dict[str, Any]:
         "named": described(guarantee, upper=not budgeted),
         "stands_for": stands_for(guarantee, budgeted), "each_stands_for": stands_for(guarantee, budgeted, "each "),
         "meaning": guarantee.meaning,
-        "wider": wider(guarantee), "of_the_release": of_the_release(guarantee), "pure": isinstance(guarantee, PureDP),
+        "wider": wider(guarantee), "of_the_release": is_of_release_only(guarantee),
+        "pure": isinstance(guarantee, PureDP),
         "vacuous": isinstance(guarantee, NoPrivacy), "loss": isinstance(guarantee, PrivacyLoss),
     }  # fmt: skip
 
@@ -301,7 +302,7 @@ def _stricter(guarantee: Guarantee, limit: BeliefLimit, audience: str) -> list[d
     return list({one[key]: one for one in (_limit(one, audience, ()) for one in every)}.values())
 
 
-def of_composition(
+def composition_facts(
     guarantee: Guarantee,
     audience: str,
     releases: int,
@@ -342,7 +343,7 @@ def _until(guarantee: Guarantee, audience: str, failure: float, prior: float, th
     }  # fmt: skip
 
 
-def of_the_release(guarantee: Guarantee) -> bool:
+def is_of_release_only(guarantee: Guarantee) -> bool:
     """True if the guarantee covers the release itself, not what is computed from it."""
     return guarantee.after_postprocessing is not guarantee
 

@@ -25,7 +25,7 @@ def environment(folder: Path, **options: Any) -> Any:
     """
     import jinja2
 
-    class Beside(jinja2.FileSystemBytecodeCache):
+    class _DiskCache(jinja2.FileSystemBytecodeCache):
         def dump_bytecode(self, bucket: Any) -> None:
             # a full disk must not prevent the answer
             with suppress(OSError):
@@ -35,7 +35,7 @@ def environment(folder: Path, **options: Any) -> Any:
     with suppress(OSError):
         cache.mkdir(exist_ok=True)
     writable = os.access(cache, os.W_OK) and not sys.dont_write_bytecode
-    kept = Beside(str(cache), f"jinja-{jinja2.__version__}-%s.cache") if writable else None
+    kept = _DiskCache(str(cache), f"jinja-{jinja2.__version__}-%s.cache") if writable else None
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder), undefined=jinja2.StrictUndefined, bytecode_cache=kept, **options
     )

@@ -16,7 +16,7 @@ from adversary.budget import STATISTICS, RiskProfile
 from adversary.privacy import Guarantee, PrivacyUnit, unit_rho
 from adversary.report.files.belief_keys import BELIEF, read_belief
 from adversary.report.files.guarantee_keys import GUARANTEE, UNITS, read_guarantees, read_unit
-from adversary.report.files.keys import Key, Keys, Told, probability, texts
+from adversary.report.files.keys import FileDescription, Key, Keys, probability, texts
 from adversary.report.files.profile_keys import PROFILE, read_profile
 from adversary.report.files.tables.table_text import TABLE, read_table
 from adversary.report.files.toml_text import as_toml, read_toml
@@ -67,7 +67,7 @@ FILE = {
 
 
 @dataclass(frozen=True)
-class TablesFile(Told):
+class TablesFile(FileDescription):
     """File of several tables, read and checked; its data are not read yet.
 
     Parameters
@@ -122,7 +122,7 @@ def load_tables_file(path: str | Path) -> TablesFile:
     top = Keys.of_file(document, file, "a file of several tables", FILE)
     unit = read_unit(top).resolved(None)
     data = top.table("data")
-    tables = _tables(top, unit)
+    tables = _published_tables(top, unit)
     who = top.table("adversary") if top.has("adversary") else Keys({}, file, "adversary", ADVERSARY)
     knows, household = _knowledge(who)
     tolerated = top.table("profile") if top.has("profile") else None
@@ -153,7 +153,7 @@ def load_tables_file(path: str | Path) -> TablesFile:
     )
 
 
-def _tables(top: Keys, unit: PrivacyUnit) -> tuple[PublishedTable, ...]:
+def _published_tables(top: Keys, unit: PrivacyUnit) -> tuple[PublishedTable, ...]:
     """The published tables of a file, one for every `[[table]]`; ValueError if there is none or a name is repeated."""
     rows = top.get("table", list, 'a list of [[table]] tables, such as of = "district: age", rho = 0.1')
     if not rows:
