@@ -108,9 +108,9 @@ def guarantees_with_totals(file: TableFile) -> exact_guarantees.GuaranteesWithTo
     totals, first = totals_of(file), _first_guarantee(file)
     guarantees = exact_guarantees.before_and_after(file.guarantees, totals)
     if file.made_for is not None and isinstance(file.mechanism, VectorNoise):
-        reach = min(totals.semi_adjacency, MOST_RECORDS)
+        largest_change = min(totals.semi_adjacency, MOST_RECORDS)
         rows, columns = file.invariants.margins.counts
-        after = file.mechanism.under(sensitivity_space(rows, columns, max(reach, 1)))
+        after = file.mechanism.under(sensitivity_space(rows, columns, max(largest_change, 1)))
         guarantees[MADE] = (file.mechanism.guarantee, after)
     releases = {} if first is None else {f"release {k}": first for k in range(1, file.releases + 1)}
     return exact_guarantees.GuaranteesWithTotals(file.invariants, totals, guarantees, releases, file.made_for)

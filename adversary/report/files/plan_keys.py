@@ -325,10 +325,10 @@ def load_perturbation_table(path: str | Path, *, closed: bool = False, local: bo
 
 def _check_rounded(mechanism: postprocessing.Rounded) -> None:
     """ValueError if continuous noise is rounded to more numbers than an audit could list."""
-    inside, reach = mechanism.mechanism, 2.0 * mechanism.noise.tail_radius()
+    inside, width = mechanism.mechanism, 2.0 * mechanism.noise.tail_radius()
     if isinstance(inside, postprocessing.Clamped) and inside.lower is not None and inside.upper is not None:
-        reach = min(reach, inside.upper - inside.lower)
-    listable(mechanism, int(reach / (2 * mechanism.base)), MOST_NOISE)
+        width = min(width, inside.upper - inside.lower)
+    listable(mechanism, int(width / (2 * mechanism.base)), MOST_NOISE)
 
 
 def processed(table: Keys, noise: Mechanism) -> Mechanism:

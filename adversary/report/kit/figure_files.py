@@ -114,10 +114,10 @@ def to_svg(axes: Any, mode: str = "light", alt: str = "") -> bytes:
         figure.savefig(buffer, format="svg", metadata={"Date": None}, facecolor="none" if mode == "page" else "auto")
     text = printable(buffer.getvalue().decode()).replace("'DejaVu Sans'", FAMILY)
     width, height = (100.0 * float(side) for side in figure.get_size_inches())
-    said = escape(printable(alt_text(figure) or alt))
+    label = escape(printable(alt_text(figure) or alt))
     text = re.sub(r'(<svg [^>]*?)height="[^"]*"', rf'\1height="{height:.0f}"', text, count=1)
     text = re.sub(
-        r'(<svg [^>]*?)width="[^"]*"', rf'\1role="img" aria-label="{said}" width="{width:.0f}"', text, count=1
+        r'(<svg [^>]*?)width="[^"]*"', rf'\1role="img" aria-label="{label}" width="{width:.0f}"', text, count=1
     )
     return _coloured(text, mode).encode()
 
@@ -129,7 +129,7 @@ def _coloured(text: str, mode: str) -> str:
     colours = {
         light.lower(): DARK[role] if mode == "dark" else f"var(--{role}, {light})" for role, light in LIGHT.items()
     }
-    return re.sub("|".join(colours), lambda found: colours[found[0]], text)
+    return re.sub("|".join(colours), lambda match: colours[match[0]], text)
 
 
 def inline_svg(svg: bytes, name: str) -> str:
@@ -146,5 +146,5 @@ def inline_svg(svg: bytes, name: str) -> str:
     text, start = svg.decode(), re.sub(r"\W+", "-", name)
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
     used = set(re.findall(r'(?:xlink:href="#|url\(#)([^")]+)', text))
-    text = re.sub(r' id="([^"]*)"', lambda found: f' id="{start}-{found[1]}"' if found[1] in used else "", text)
+    text = re.sub(r' id="([^"]*)"', lambda match: f' id="{start}-{match[1]}"' if match[1] in used else "", text)
     return re.sub(r'(xlink:href="#|url\(#)', rf"\1{start}-", text).strip()

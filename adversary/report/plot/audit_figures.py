@@ -232,11 +232,11 @@ def ratio_by_prior(tree: xr.DataTree, *, adversary: str | None = None, ax: Axes 
     named = [str(shown["definition"].item()), *([OWN] if OWN in bound["definition"].values else [])]
     for definition in dict.fromkeys(named[:1] if sheet.size().stacked else named):
         colour = sheet.INK if definition == OWN else sheet.FINDING
-        reach = float(bound["loss_bound"].sel(definition=definition))
-        if not np.isfinite(reach):
+        loss_bound = float(bound["loss_bound"].sel(definition=definition))
+        if not np.isfinite(loss_bound):
             continue
         for sign, upper in (("≤", True), ("≥", False)):
-            values = posterior_ratio(base, reach if upper else -reach)
+            values = posterior_ratio(base, loss_bound if upper else -loss_bound)
             ax.plot(prior, values, color=colour, lw=marks.BOUND_WIDTH * sheet.POINT, ls=marks.BOUND,
                     gid=f"bound {definition} {sign}")  # fmt: skip
             label = f"{definition_words(str(definition))} {sign} {format_bound(float(values[0]), upper, 3)}"
@@ -254,9 +254,9 @@ def ratio_by_prior(tree: xr.DataTree, *, adversary: str | None = None, ax: Axes 
     marks.plain_log_axis(ax, "y")
     marks.ticks_right(ax)
     ax.set_ylabel("posterior over prior")
-    reach = float(shown["loss_bound"])
-    limit = format_bound(float(posterior_ratio(base, reach)[0]), True, 3)
-    allowed = f", {bound_name(shown)} allows {limit}" if np.isfinite(reach) else ""
+    loss_bound = float(shown["loss_bound"])
+    limit = format_bound(float(posterior_ratio(base, loss_bound)[0]), True, 3)
+    allowed = f", {bound_name(shown)} allows {limit}" if np.isfinite(loss_bound) else ""
     sheet.headline(
         ax, f"The release multiplies a small prior by {float(expected[0]):.3g} on average{allowed}",
         "Dots: adversaries of this audit; dashed: bounds", "",

@@ -102,8 +102,8 @@ def quantile_dots(
     labels = [_label(ax, row, above, phone) for row in rows]
     most = max(rows, key=lambda row: int(row.over.sum()))
     counts = "; ".join(f"{row.name}: {row.counted()} over {percent(above)}" for row in rows)
-    found = title or f"{most.counted()} releases leave the adversary over {percent(above)} sure"
-    found += f" ({most.name})" if not title and most.name else ""
+    title_text = title or f"{most.counted()} releases leave the adversary over {percent(above)} sure"
+    title_text += f" ({most.name})" if not title and most.name else ""
     is_sure = "how sure it leaves an adversary who knows everybody else"
     bound = f"Bracket: bound for any adversary{f', in {percent(1.0 - failure)} of releases' if failure else ''}."
     words: Any = {
@@ -114,7 +114,7 @@ def quantile_dots(
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
     ax.set_xlabel(fill(_axis_words(prior, truth), 46 if phone else 64 if sheet.size().width < 1000 else 110))
-    sheet.headline(ax, found, **words)
+    sheet.headline(ax, title_text, **words)
     marks.settle(ax)
     width = float(ax.get_window_extent().width)
     pitch = width * step / (high - low)
@@ -123,7 +123,7 @@ def quantile_dots(
     heights = [max(float(row.height.max() + 0.5) * pitch, 0.0 if phone else 12.0) + gap for row in rows]
     heights[0] -= lift
     below = 8.0 + 34.0 + 17.0 * len(ax.get_xlabel().split("\n"))
-    sheet.headline(ax, found, **words, body=sum(heights) + below)
+    sheet.headline(ax, title_text, **words, body=sum(heights) + below)
     marks.settle(ax)
     tall = float(ax.get_window_extent().height)
     # of axes that the user made lower or higher

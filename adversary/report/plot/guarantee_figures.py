@@ -278,9 +278,9 @@ def epsilon_delta(
     marks.few_ticks(ax, "y")
     marks.plain_log_axis(ax, "x", as_given)
     ax.invert_xaxis()
-    said = {name: end[1] for name, end in ends.items()}
+    epsilon_at_reference = {name: end[1] for name, end in ends.items()}
     sheet.headline(
-        ax, _epsilon_range_words(said, reference, rho is None or guarantees is None),
+        ax, _epsilon_range_words(epsilon_at_reference, reference, rho is None or guarantees is None),
         f"Numbers: epsilon at delta = {as_given(reference)}, the thin line",
         shape=f"{len(rungs)} curve{'s' * (len(rungs) > 1)} that rise as delta falls.",
     )  # fmt: skip

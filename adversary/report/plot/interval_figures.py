@@ -81,12 +81,12 @@ def at_most(p: float, upper: bool = True) -> str:
 
 
 @sheet.house_style
-def before_after(found: xr.DataTree | pd.DataFrame | xr.Dataset, *, ax: Axes | None = None) -> Axes:
-    """Prior, average posterior, 9 of 10 releases and bound: a row for each adversary, or for each row of a table.
+def before_after(audit: xr.DataTree | pd.DataFrame | xr.Dataset, *, ax: Axes | None = None) -> Axes:
+    """Prior, average posterior, 90 % interval over releases and bound: a row for each adversary or row of a table.
 
     Parameters
     ----------
-    found : of `adversary.audit`, under one truth; or at most twelve rows of a table with `prior`, `posterior_mean`,
+    audit : of `adversary.audit`, under one truth; or at most twelve rows of a table with `prior`, `posterior_mean`,
         `posterior_low`, `posterior_high` and `bound`, as of `adversary.audit_tables`, named by the index
     ax : to draw on; a new figure if not given
 
@@ -108,9 +108,9 @@ def before_after(found: xr.DataTree | pd.DataFrame | xr.Dataset, *, ax: Axes | N
     >>> print(adv.plot.alt_text(ax).split(";")[0])
     One noisy count moves a 20% suspicion to 23% on average
     """
-    if not isinstance(found, xr.DataTree):
-        return _of_table(found, ax)
-    risk, bound = found["risk"].to_dataset(), shown_bound(found["bound"].to_dataset())
+    if not isinstance(audit, xr.DataTree):
+        return _of_table(audit, ax)
+    risk, bound = audit["risk"].to_dataset(), shown_bound(audit["bound"].to_dataset())
     every = []
     for name in map(str, risk["adversary"].values) if "adversary" in risk.dims else [""]:
         one, limits = group_of_adversary(risk, name), group_of_adversary(bound, name)["posterior"]
@@ -119,10 +119,10 @@ def before_after(found: xr.DataTree | pd.DataFrame | xr.Dataset, *, ax: Axes | N
         prior = float(one["prior"])
         every.append(Row(odds_words(name, prior), prior, float(one["posterior_mean"]), low, high, least, most))
     every.sort(key=lambda row: -row.prior)
-    release = found["release"].to_dataset()
+    release = audit["release"].to_dataset()
     unit = str(release["level"].values[0])
     ax = interval_rows(every, f"probability that the person is in the {unit}", ax)
-    truth = str(found.attrs.get("target", "in"))
+    truth = str(audit.attrs.get("target", "in"))
     one_count = release.sizes["level"] * release.sizes.get("cell", 1) == 1
     worst = max(every, key=lambda row: abs(row.mean - row.prior))  # whom the page's headline names
     allows = "the noise" if str(bound["definition"].values.flat[0]) == OWN else "the guarantee"
@@ -156,17 +156,17 @@ def moved_words(row: Row) -> str:
 def shape_words(rows: Sequence[Row]) -> str:
     """Alternative text of rows: their number, the first and the last."""
     first, last = rows[0], rows[-1]
-    said = f"{first.name}: before {percent(first.prior)}, after {percent(first.mean)}, "
-    said += f"in 9 of 10 releases {percent(first.low)} to {percent(first.high)}, bound {at_most(first.most)}"
+    first_text = f"{first.name}: before {percent(first.prior)}, after {percent(first.mean)}, "
+    first_text += f"in 9 of 10 releases {percent(first.low)} to {percent(first.high)}, bound {at_most(first.most)}"
     more = f"; the last, {last.name}: {percent(last.prior)} and {percent(last.mean)}" if len(rows) > 1 else ""
-    return f"{len(rows)} row{'s' if len(rows) > 1 else ''} of intervals. The first, {said}{more}."
+    return f"{len(rows)} row{'s' if len(rows) > 1 else ''} of intervals. The first, {first_text}{more}."
 
 
-def _of_table(found: pd.DataFrame | xr.Dataset, ax: Axes | None) -> Axes:
+def _of_table(cells: pd.DataFrame | xr.Dataset, ax: Axes | None) -> Axes:
     """Figure of the rows of a table, as of `audit_tables`."""
-    table = found.to_dataframe() if isinstance(found, xr.Dataset) else found
+    table = cells.to_dataframe() if isinstance(cells, xr.Dataset) else cells
     if not 1 <= len(table) <= MOST_ROWS:
-        raise ValueError(f"found must hold 1 to {MOST_ROWS} rows to draw, got {len(table)}: use .head({MOST_ROWS})")
+        raise ValueError(f"audit must hold 1 to {MOST_ROWS} rows to draw, got {len(table)}: use .head({MOST_ROWS})")
     columns = ["prior", "posterior_mean", "posterior_low", "posterior_high", "bound"]
     every = [
         Row(str(name), *(float(one) for one in (*values[:4], 0.0, values[4])))

@@ -316,21 +316,24 @@ def posterior_map(swept: xr.Dataset, *, truth: str = "in", ax: Axes | None = Non
     >>> print(" ".join(ax.figure.get_suptitle().split()))
     At prior 30% and budget rho 0.8, the release moves the average posterior most, by 19 points
     """
-    found = swept["posterior_mean"].sel(truth=truth)
-    if found.ndim != 2:
-        raise ValueError(f"swept must be over two inputs, got {found.dims}")
-    if not bool(np.isfinite(found.values).any()):
+    posterior = swept["posterior_mean"].sel(truth=truth)
+    if posterior.ndim != 2:
+        raise ValueError(f"swept must be over two inputs, got {posterior.dims}")
+    if not bool(np.isfinite(posterior.values).any()):
         raise ValueError(f"truth: the adversary holds {truth!r} impossible")
-    across, up = (str(dim) for dim in found.dims)
-    values, shown = swept["difference_mean"].sel(truth=truth).transpose(up, across).values, found.transpose(up, across)
-    reach = max(float(np.nanmax(np.abs(values))), 1e-9)
+    across, up = (str(dim) for dim in posterior.dims)
+    values = swept["difference_mean"].sel(truth=truth).transpose(up, across).values
+    shown = posterior.transpose(up, across)
+    largest_difference = max(float(np.nanmax(np.abs(values))), 1e-9)
     ax = sheet.panel(ax)
-    image = ax.pcolormesh(values, cmap="RdBu_r", vmin=-reach, vmax=reach, edgecolors=sheet.PAPER, linewidth=1.0)
+    image = ax.pcolormesh(
+        values, cmap="RdBu_r", vmin=-largest_difference, vmax=largest_difference, edgecolors=sheet.PAPER, linewidth=1.0
+    )
     image.set_gid("moved")
     if values.size <= 60:
         for (i, j), p in np.ndenumerate(shown.values):
             # colours of the map are the same in the dark, and so are its letters
-            colour = "#FFFFFE" if abs(values[i, j]) > 0.6 * reach else "#1F2934"
+            colour = "#FFFFFE" if abs(values[i, j]) > 0.6 * largest_difference else "#1F2934"
             ax.text(
                 j + 0.5, i + 0.5, percent(float(p)) if np.isfinite(p) else "", ha="center", va="center", color=colour
             )
@@ -340,10 +343,10 @@ def posterior_map(swept: xr.Dataset, *, truth: str = "in", ax: Axes | None = Non
         axis.set_tick_params(length=0)
     ax.spines[:].set_visible(False)
     place: Any = {"location": "bottom", "shrink": 0.7, "pad": 0.02} if sheet.size().stacked else {"pad": 0.02}
-    bar = sheet.figure_of(ax).colorbar(image, ax=ax, ticks=[-reach, 0.0, reach], **place)
-    size = f"{100.0 * reach:.2g}"
+    bar = sheet.figure_of(ax).colorbar(image, ax=ax, ticks=[-largest_difference, 0.0, largest_difference], **place)
+    size = f"{100.0 * largest_difference:.2g}"
     texts = [f"\u2212{size}", "unmoved", f"+{size} points"]
-    bar.set_ticks([-reach, 0.0, reach], labels=texts)
+    bar.set_ticks([-largest_difference, 0.0, largest_difference], labels=texts)
     bar.outline.set_visible(False)
     i, j = np.unravel_index(int(np.nanargmax(np.abs(values))), values.shape)
     at = " and ".join(

@@ -26,7 +26,7 @@ COLOURED = 100
 
 @sheet.house_style
 def risk_by_count(
-    found: pd.DataFrame | xr.Dataset, *, prior: float | None = None, bound: float | None = None, ax: Axes | None = None
+    cells: pd.DataFrame | xr.Dataset, *, prior: float | None = None, bound: float | None = None, ax: Axes | None = None
 ) -> Axes:
     """Average posterior of one person in every cell, by the people in it, with prior and bound.
 
@@ -34,7 +34,7 @@ def risk_by_count(
 
     Parameters
     ----------
-    found : of `adversary.audit_tables`: `posterior_mean`, `posterior_low`, `posterior_high` and `count` by row
+    cells : of `adversary.audit_tables`: `posterior_mean`, `posterior_low`, `posterior_high` and `count` by row
     prior, bound : probabilities; those of the rows if not given, the bound the largest of them
     ax : to draw on; a new figure if not given
 
@@ -56,12 +56,12 @@ def risk_by_count(
     The riskiest cell goes from 50% to 52% on average
     """
     if prior is None:
-        prior, *more = np.unique(found["prior"])
+        prior, *more = np.unique(cells["prior"])
         if more:
             raise ValueError(f"prior: the rows have {1 + len(more)}, say which one is drawn")
-    bound = float(np.max(found["bound"])) if bound is None else bound
+    bound = float(np.max(cells["bound"])) if bound is None else bound
     columns = ("count", "posterior_mean", "posterior_low", "posterior_high")
-    rows = np.stack([np.asarray(found[name]).astype(np.float64) for name in columns], axis=1)
+    rows = np.stack([np.asarray(cells[name]).astype(np.float64) for name in columns], axis=1)
     # cells that are alike on the page are one point, as large as they are many
     places, many = np.unique(np.round(rows, 4), axis=0, return_counts=True)
     count, risk, low, high = places.T
@@ -103,13 +103,13 @@ def _count_ticks(ax: Axes, most: float) -> None:
 
 @sheet.house_style
 def risk_map(
-    found: pd.DataFrame, rows: str, columns: str, *, measure: str = "posterior_mean", ax: Axes | None = None
+    cells: pd.DataFrame, rows: str, columns: str, *, measure: str = "posterior_mean", ax: Axes | None = None
 ) -> Axes:
     """Risk of one person in every cell of a table, the largest where several cells share a row and a column.
 
     Parameters
     ----------
-    found : of `adversary.audit_tables`
+    cells : of `adversary.audit_tables`
     rows, columns : names of its columns
     measure : a probability that is shown
     ax : to draw on; a new figure if not given
@@ -133,9 +133,9 @@ def risk_map(
     ('sex', 'block')
     """
     for name in (rows, columns, measure):
-        if name not in found:
-            raise ValueError(f"found: has no column {name!r}, only {[*found]}")
-    table = found.pivot_table(index=rows, columns=columns, values=measure, aggfunc="max", sort=False)
+        if name not in cells:
+            raise ValueError(f"cells: has no column {name!r}, only {[*cells]}")
+    table = cells.pivot_table(index=rows, columns=columns, values=measure, aggfunc="max", sort=False)
     values = table.to_numpy(dtype=np.float64)
     tall, wide = values.shape
     least, most = float(np.nanmin(values)), float(np.nanmax(values))
@@ -164,7 +164,7 @@ def risk_map(
         axis.set_ticks([i + 0.5 for i in shown], [str(names[i]) for i in shown])
         axis.set_tick_params(length=0)
     ax.spines[:].set_visible(False)
-    worst_row = found.loc[found[measure].idxmax()]
+    worst_row = cells.loc[cells[measure].idxmax()]
     shared = int((np.abs(values - most) < 5e-5).sum())
     also = f", as in {shared - 1} more" if shared > 1 else ""
     sheet.headline(

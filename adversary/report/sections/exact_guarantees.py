@@ -116,8 +116,8 @@ class GuaranteesWithTotals:
         """Sentence on noise made for the margins: its guarantee for the changes it was made for, and for all."""
         records, made_for = self.totals.records, self.made_for or 0
         others = f", and {after} for all changes of {records}" if before != after else ""
-        reach = made_for if others else max(made_for, records)
-        return f"The {name} has {before} for changes of up to {reach} records that keep them{others}."
+        largest_change = made_for if others else max(made_for, records)
+        return f"The {name} has {before} for changes of up to {largest_change} records that keep them{others}."
 
     def section(self, groups: Mapping[str, xr.Dataset], figures: Sequence[Figure] = ()) -> Section:
         """Section on the groups of `solve`."""
