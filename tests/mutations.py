@@ -198,7 +198,7 @@ BUGS = {
         "adversaries/test_random_plans.py",
     ),
     "another budget has the bound of this one": Bug(
-        "own_loss(scaled, bounds.moved)", "own_loss(plan, bounds.moved)", "driver/test_further_groups.py"
+        "own_loss(scaled, bounds.count_shift)", "own_loss(plan, bounds.count_shift)", "driver/test_further_groups.py"
     ),
     "exceeded needs thirty errors and a point": Bug(
         "outside > failure + 3.0 * error + 1e-12", "outside > failure + 30.0 * error + 1e-2", "driver/test_audit.py"

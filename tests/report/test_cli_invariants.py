@@ -330,7 +330,7 @@ def test_priors_of_a_table(tmp_path: Path, prior: str, expected: Any) -> None:
             MARGINS + '[table]\nnoise = "k-norm"\nepsilon = 1\nreleased = [[9, 9], [9, 9]]',
             "no table with these margins",
         ),
-        ('[invariants]\nmargins = [[5, 0], [2, 3]]\n[table]\nnoise = "k-norm"\nepsilon = 1', "settle the table"),
+        ('[invariants]\nmargins = [[5, 0], [2, 3]]\n[table]\nnoise = "k-norm"\nepsilon = 1', "determine the table"),
         (MARGINS + NOISE + "[plan]\ncells = 1", "either [plan] or [table]"),
         (NOISE, "invariants: is required"),
         ("not = [toml", "not a TOML file"),
