@@ -218,7 +218,7 @@ def prior_axis(ax: Axes, along: str, least: float) -> None:
 
 
 def dot(ax: Axes, at: tuple[float, float], one: Recommendation) -> None:
-    """Draw the binding adversary as a dot, open if it is a limit that no adversary attains, with its epsilon beside it."""
+    """Draw the binding adversary as a dot, open if no adversary attains it, with its epsilon beside it."""
     inner, edge = (BINDS, sheet.PAPER) if one.attained else (sheet.PAPER, BINDS)
     ax.plot(*at, "o", ms=8, mfc=inner, mec=edge, mew=1.4, clip_on=False, zorder=8, gid="binds")
     x, y = (ax.transData + ax.transAxes.inverted()).transform(at)
