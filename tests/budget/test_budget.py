@@ -848,11 +848,11 @@ def test_a_profile_of_adversaries_who_cannot_rise_so_far_limits_nothing_and_warn
 
 def test_what_a_search_has_not_met_is_not_said_to_be_safe() -> None:
     thin = RiskProfile.custom(lambda p, q: np.where((p > 0.3) & (p < 0.3001), 2.0, np.inf) + 0 * q)
-    with pytest.warns(RuntimeWarning, match="every adversary that was asked about"):
+    with pytest.warns(RuntimeWarning, match="tolerates every ratio for every adversary given"):
         found = recommend_epsilon(thin)
     assert (found.status, found.method) == ("unconstrained", "search")
     assert "proves nothing" in found.words
-    with pytest.warns(RuntimeWarning, match="every adversary that was asked about"):
+    with pytest.warns(RuntimeWarning, match="tolerates every ratio for every adversary given"):
         assert "proves nothing" in adv.budget.verdict(thin, adv.PureDP(50.0)).words
 
 
