@@ -151,10 +151,10 @@ def scenario_subjects(scenario: Scenario, tree: xr.DataTree | None, failure: flo
 
     The privacy loss of the noise is a subject if there is no guarantee, or one that the noise violates.
     """
-    promised, loss = scenario.guarantee or {}, scenario.plan.unit_loss()
-    true = {name: one.is_satisfied_by(loss) for name, one in promised.items()}
-    subjects = [guarantee_subject(one, name, true[name]) for name, one in promised.items()]
-    if not all(true.values()) or not promised:
+    guarantees, loss = scenario.guarantee or {}, scenario.plan.unit_loss()
+    true = {name: one.is_satisfied_by(loss) for name, one in guarantees.items()}
+    subjects = [guarantee_subject(one, name, true[name]) for name, one in guarantees.items()]
+    if not all(true.values()) or not guarantees:
         unit = scenario.plan.privacy_unit
         whole = "" if is_usual(unit, scenario.plan.contribution) else f" for one {unit.name}, in all its numbers"
         subjects.append(Subject(OWN, f"What the noise itself delivers{whole}", loss, OF_GUARANTEES))

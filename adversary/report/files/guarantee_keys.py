@@ -141,13 +141,13 @@ def read_guarantee(table: Keys, why: str = "") -> Guarantee:
 
 def read_guarantees(table: Keys, total: Callable[[], float] | None = None) -> dict[str, Guarantee]:
     """Guarantees of a table by definition, at least one; for `zCDP = "sum of levels"` rho is `total()` if given."""
-    promises: dict[str, Guarantee] = {}
+    guarantees: dict[str, Guarantee] = {}
     for name in DEFINITIONS:
         if table.has(name):
-            promises[name] = table.build(name, partial(_guarantee, table, name, total))
-    if not promises:
+            guarantees[name] = table.build(name, partial(_guarantee, table, name, total))
+    if not guarantees:
         raise ValueError(f"{table.file}: {table.key}: must state at least one of {quoted(DEFINITIONS)}, got nothing")
-    return promises
+    return guarantees
 
 
 def _guarantee(table: Keys, name: str, total: Callable[[], float] | None) -> Guarantee:

@@ -303,7 +303,7 @@ def read_scenario(document: Mapping[str, Any], file: Path, key: str = "") -> Sce
     published = origins(document)
     adversaries = top.one_or_many("adversary", "adversaries", lambda table: read_adversary(table, plan))
     truths = top.one_or_many("truth", "truths", lambda table: _truth(table, plan, published))
-    promises = read_guarantees(top.table("guarantee"), lambda: plan.total_rho) if top.has("guarantee") else None
+    guarantees = read_guarantees(top.table("guarantee"), lambda: plan.total_rho) if top.has("guarantee") else None
     every, facts = _named(adversaries), truths if top.has("truths") else {"": truths}
     first = next(iter(every.values()))
     ranges = read_ranges(top.table("sensitivity"), plan, first) if top.has("sensitivity") else None
@@ -320,7 +320,7 @@ def read_scenario(document: Mapping[str, Any], file: Path, key: str = "") -> Sce
             check_agreement(top.table("invariants"), published_exactly, plan, truth)
     read: dict[str, Any] = {"sensitivity": ranges, "profile": profile, "invariants": published_exactly}
     read |= {"statistic": statistic, "failure": failure, "path": file, "document": document}
-    return Scenario(plan, adversaries, truths, promises, **words, **read)
+    return Scenario(plan, adversaries, truths, guarantees, **words, **read)
 
 
 def _named[T](given: T | dict[str, T]) -> dict[str, T]:

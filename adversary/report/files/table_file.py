@@ -150,13 +150,13 @@ def load_table_file(path: str | Path, failure: float | None = None) -> TableFile
             f"{file}: guarantee: must be left out where the noise is made for the margins, which has a guarantee, "
             f"got {mechanism!r}"
         )
-    promises = (
+    guarantees = (
         read_guarantees(top.table("guarantee")) if top.has("guarantee") else _noise_guarantees(mechanism, made_for)
     )
     chance = top["failure"] if failure is None else top.build("failure", partial(probability, "failure", failure))
     words = {key: top[key] for key in texts()}
     return TableFile(
-        published, mechanism, promises, made_for, prior, released, known, times, chance, **words, path=file
+        published, mechanism, guarantees, made_for, prior, released, known, times, chance, **words, path=file
     )
 
 
