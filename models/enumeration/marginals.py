@@ -80,7 +80,10 @@ class Marginal:
         return cls(name, tuple(zip(labels, shape, strict=True)), values, pieces, known)
 
     def pmf(self, log_mass: Floats) -> xr.DataArray:
-        """Normalised pmf ([dims], target) per release from log masses (cells x values, releases)."""
+        """Pmf of each element (cell) of the target, (release, *dims, value), from log masses.
+
+        Rows of `log_mass` (cells x values, releases) have the values fastest. It is normalised over each cell's values.
+        """
         shaped = log_mass.T.reshape(-1, *(size for _, size in self.dims), len(self.values))
         law = np.exp(shaped - logsumexp(shaped, axis=-1, keepdims=True))
         dims = ("release", *(dim for dim, _ in self.dims), self.name)

@@ -341,7 +341,11 @@ class PriorOfMany(WeighedPrior):
         return self.shared.first.fit_limits
 
     def log_joint(self, released: Arrays, table: Floats | None = None) -> tuple[Floats, Floats]:
-        """Log joint density of the draws under each hypothesis, (draw, release)."""
+        """Log joint density of the draws under this prior, (draw, release), with target 1 and with target 0.
+
+        That of the first prior is cached per release, and `moved` is added. `table` is `Terms.table` of the release,
+        computed if None.
+        """
         assert self.shared is not None
         assert self.moved is not None
         present, out = self.shared.log_joint(released, table, False)

@@ -346,7 +346,11 @@ def linear_variances(queries: Sequence[Query], variance: Floats) -> Floats:
 
 
 def _inverse_diagonal(matrix: Floats) -> Floats:
-    """The diagonal of the inverse of a symmetric matrix, component by component; infinite where it is singular."""
+    """Diagonal of the inverse of a positive semidefinite matrix, one connected component at a time.
+
+    If a component is singular, entries of coordinates on which a null vector is not zero are infinite, and the others
+    are those of the pseudo-inverse.
+    """
     from scipy.sparse.csgraph import connected_components
 
     count, labels = connected_components(matrix != 0.0, directed=False)

@@ -142,7 +142,10 @@ class Absorb:
         return np.asarray(state_sum.sum(axis=gone) if gone else state_sum)
 
     def _on_done(self, factors: list[Factor], pivot: int | None, remaining: list[int]) -> Iterator[Floats]:
-        """Factors on done axes other than the pivot, (release, number, *axes without the pivot)."""
+        """Factors on axes about to be summed out, except that on the pivot alone, (release, number, *remaining axes).
+
+        An axis that a factor does not depend on has size 1.
+        """
         for axes, factor in factors:
             if axes != (pivot,) and {*axes} & {*self.done}:
                 yield _along(factor, axes, remaining)

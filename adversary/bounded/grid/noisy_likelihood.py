@@ -109,7 +109,11 @@ def log_likelihood(row: Floats, mu: ArrayLike, v: Any, constrained: bool) -> Flo
 
 
 def log_free(seen: ReleasedStatistics, mu: ArrayLike, v: Any) -> Floats:
-    """Log likelihood without the bounds: the sum of those of mean and variance."""
+    """Log likelihood (nats) of the released mean and variance without the bounds, at `mu` and sigma2 = `v`.
+
+    Their log likelihoods are added: without bounds, the sample's mean and variance are independent. `mu` and `v` are on
+    the unit scale, as in `GridInput.seen`, and broadcast.
+    """
     v = np.asarray(v, dtype=np.float64)
     of_variance = _log_variance(seen, v.ravel())[0].reshape(v.shape)
     return np.asarray(of_variance + _log_mean(seen, np.asarray(mu), v) + seen.mean.constant)

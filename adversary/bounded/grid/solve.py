@@ -251,7 +251,7 @@ def _find(grid_input: GridInput, mean: Line, variance: Line) -> tuple[LineLaw, L
         if not np.isfinite(logs.max()):
             return None
         highest = max(highest, float(logs.max()))
-        weighed = _weighed(grid_input, variance, logs, t)
+        weighed = _weighed(grid_input, logs, t)
         ranges = [_range(x, weighed.max(axis), ends) for x, axis, ends in ((s, 1, limits[0]), (t, 0, limits[1]))]
         if not further or all(enough for _, _, enough in ranges):
             break
@@ -269,8 +269,12 @@ def _masked(grid_input: GridInput, s: Floats, t: Floats, logs: Floats) -> Floats
     return np.where(np.abs(s)[:, None] <= np.abs(t), logs, -np.inf) if grid_input.constrained else logs
 
 
-def _weighed(grid_input: GridInput, variance: Line, logs: Floats, t: Floats) -> Floats:
-    """Log density times the highest finite moment, so that the grid covers the mass that moments need."""
+def _weighed(grid_input: GridInput, logs: Floats, t: Floats) -> Floats:
+    """Log density (s, t) raised where finite moments of sigma2 need mass, to find the grid's range; as is with bounds.
+
+    At t beyond that of the highest density, the density is multiplied by sigma2^p relative to sigma2 there, with p the
+    largest of 2, 1 and 1/2 for which sigma2^p has a finite mean, else 0. `t` is the variance's, log(sigma2) / 2.
+    """
     if grid_input.constrained:
         return logs
     power = next((p for p in (2.0, 1.0, 0.5) if grid_input.has_moment(p)), 0.0)

@@ -288,7 +288,7 @@ def document(product: DataProduct, tree: xr.DataTree) -> Document:
 
 
 def _cost(product: DataProduct) -> str:
-    """Sentences with the sums of the budgets and the stated budget."""
+    """Sentences on the total rho under either neighbour relation (add or remove, change), and on the stated rho."""
     sums = " and ".join(
         f"{as_given(float(product.rho(which)))} for one {product.unit} {words}" for which, words in RELATIONS.items()
     )

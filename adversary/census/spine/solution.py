@@ -246,7 +246,16 @@ def downward_pass(
 
 
 def downward_messages(cell_layout: Any, theta: Floats, tau: float, messages: Any, outside: Message | None) -> Floats:
-    """Downward message of every unit, as one array laid out like the values of the upward messages."""
+    """Messages from above to all units, as one array laid out like `messages.data`; the root's is `outside`, or ones.
+
+    Parameters
+    ----------
+    cell_layout : Layout of one cell
+    theta : (unit,) tilts of internal units, as `upward` left them
+    tau : share of mass that one trim of a window may drop
+    messages : messages from below, from `upward`
+    outside : message to the root from outside the tree, zero beyond its values; None if there is none
+    """
     from adversary._core import call
     from adversary.census.spine.compiled import downward
 

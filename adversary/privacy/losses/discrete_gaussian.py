@@ -154,9 +154,11 @@ class DiscreteGaussianLoss(PrivacyLoss):
 
     @property
     def _mixed_coarse(self) -> PrivacyLoss | None:
-        """Mixture of the listed coarsest releases with a cheap contour sum of the others, or else with any contour sum.
+        """Loss as the sum of a list, for the coarsest releases, and the loss of the others; None if none can be made.
 
-        If all releases can be listed once equal atoms are merged, the list itself.
+        Coarsest are those with the largest step v * shift between losses. The list is the shortest one that leaves
+        nothing (then it is returned itself), the Gaussian release only, or releases with a cheap contour sum; failing
+        that, the shortest that leaves releases with any contour sum. A list to be summed has at most `MIXED_ATOMS`.
         """
         costly: PrivacyLoss | None = None
         for atoms, kinds in self._lists():

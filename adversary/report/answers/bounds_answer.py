@@ -111,7 +111,11 @@ def solve(
 def by_periods(
     guarantee: Guarantee, unit: PrivacyUnit, priors: Sequence[float], deltas: Sequence[float], failure: float
 ) -> xr.Dataset:
-    """Group `periods`: bounds for one period and for all together, for a unit that is present in each."""
+    """Group `periods`: bounds on posterior, loss and epsilon, for one period and for a unit present in all of them.
+
+    Bounds on posterior and loss are certain if such exist, else they hold except with probability `failure`; variable
+    `failure` is 0 or that probability. Epsilon is at each of `deltas`, from the guarantee itself.
+    """
     each = [guarantee, unit.over_periods(guarantee)]
     within = [certain(one, failure) for one in each]
     posterior = np.array([np.transpose(one.posterior_bounds(as_array(priors))) for one, _ in within])
@@ -308,10 +312,15 @@ def noise_sections(
     ladder: Mapping[str, Any],
     beside: Sequence[str] = ("", ""),
 ) -> list[Section]:
-    """Sections on the power of tests (`test`: false alarms and detections to quote) and on epsilon at each delta.
+    """Sections on the power of tests and on epsilon at each delta, with tables and figures.
 
-    The figures show the trade-off curves of the `named` guarantees and, if given, a `ladder` of epsilon; `beside` is
-    the text appended to each finding, such as another limit.
+    Parameters
+    ----------
+    powers, epsilons : tables of the two sections; the last row of `epsilons` is quoted
+    test : (false alarms, largest detections) to quote
+    named : guarantees by name, for the figure of trade-off curves
+    ladder : keyword arguments of `plot.epsilon_delta` for the second figure; empty for none
+    beside : text appended to each of the two findings, such as another limit
     """
 
     def tests(title: str) -> Section:

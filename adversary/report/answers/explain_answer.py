@@ -116,7 +116,7 @@ class ExplainRequest:
 
     @property
     def audiences(self) -> tuple[str, ...]:
-        """Audiences by their first names: the requested one, or all."""
+        """Audience requested, under its main name ("lay" for "respondent"), or all; ValueError for an unknown name."""
         if self.audience == EVERYONE:
             return AUDIENCES
         return (ALSO.get(budget.check_word("audience", self.audience, (*AUDIENCES, *ALSO, EVERYONE)), self.audience),)

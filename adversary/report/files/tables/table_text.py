@@ -189,7 +189,11 @@ def _set(values: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _pairs(rest: str, noise: str | None, base: Path) -> list[tuple[str, Any]]:
-    """Keys and values of a clause: "rho 0.3"; "5" for a noise with one parameter; or a path, for one from a table."""
+    """(key, value) pairs of a clause, such as "rho 0.3"; a flag has the value True.
+
+    A lone number is the parameter of a noise that has only one. For a noise given by a table, `rest` is the path of an
+    existing file relative to `base`, and the path as text is the value.
+    """
     tokens = rest.split()
     own = NOISES[noise].parameters if noise else ()
     if noise and NOISES[noise].tables and tokens[0].casefold() not in _CASE:
