@@ -81,7 +81,11 @@ def trade_off(
     >>> print(" ".join(ax.figure.get_suptitle().split()))
     At 5% false alarms no test detects more than 13.6% under epsilon = 1, or 33.6% under rho = 1/2
     """
-    named, tests = named_guarantees(guarantees), _checked_points(points or {})
+    tests = _checked_points(points or {})
+    # A curve has two hundred levels, each of them seconds of work for the sharpest bracket of several noisy counts.
+    named = {
+        name: one.coarse if isinstance(one, PrivacyLoss) else one for name, one in named_guarantees(guarantees).items()
+    }
     power_at = {name: float(one.power(TITLE_LEVEL)) for name, one in named.items()}
     own = ax is None
     ax = sheet.panel(ax)
