@@ -114,7 +114,8 @@ def is_law(value: ArrayLike) -> bool:
     >>> is_law(poisson(2.0)), is_law(norm()), is_law([0.5, 0.5])
     (True, False, False)
     """
-    if hasattr(value, "freeze"):
+    # a law of listed values has no parameters, and is a distribution as it is
+    if hasattr(value, "freeze") and getattr(value, "numargs", 1):
         family = getattr(value, "name", value)
         raise TypeError(f"a law needs its parameters: {family} is the family, write {family}(...)")
     return all(callable(getattr(value, name, None)) for name in _SCIPY)
