@@ -316,7 +316,7 @@ def test_estimates_carry_one_error_wherever_they_stand(tmp_path: Path) -> None:
     made = audit_page.document(scenario, tree, words=False)
     (averages,) = [one for one in made.tables if one.name == "averages"]
     assert all(isinstance(row[2], Measured) and row[2].error > 0 for row in averages.rows)
-    assert "estimates from 2048 simulated releases" in words(made)
+    assert "estimates from 2,048 simulated releases" in words(made)
     assert float(tree["empirical"]["mcse"].sel(measure="epsilon").min()) > 0
 
 

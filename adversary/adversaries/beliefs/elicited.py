@@ -115,7 +115,7 @@ def is_law(value: ArrayLike) -> bool:
     (True, False, False)
     """
     # a law of listed values has no parameters, and is a distribution as it is
-    if hasattr(value, "freeze") and getattr(value, "numargs", 1):
+    if hasattr(value, "freeze") and getattr(value, "numargs", True):
         family = getattr(value, "name", value)
         raise TypeError(f"a law needs its parameters: {family} is the family, write {family}(...)")
     return all(callable(getattr(value, name, None)) for name in _SCIPY)

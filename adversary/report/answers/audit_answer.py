@@ -183,4 +183,4 @@ def how(tree: xr.DataTree) -> str:
     if tree["risk"]["posterior_mean"].attrs.get("direction") == "exact":
         return f"engine {tree.attrs['engine']}, exact averages over releases"
     draws, seed = tree.attrs["draws"], tree.attrs["seed"]
-    return f"engine {tree.attrs['engine']}, {draws} simulated releases, seed {seed}, ± standard error"
+    return f"engine {tree.attrs['engine']}, {draws:,} simulated releases, seed {seed}, ± standard error"

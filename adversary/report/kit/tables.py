@@ -82,7 +82,9 @@ class Column(NamedTuple):
             return cell or ""
         write, unit = FORMATS[self.kind]
         if isinstance(cell, Measured):
-            return write(cell.value, digits) + give_or_take(unit * cell.error)
+            # an error next to the rounding of doubles is that of a number that every release shares
+            error = cell.error if cell.error > 1e-12 * abs(cell.value) else 0.0
+            return write(cell.value, digits) + give_or_take(unit * error)
         return write(cell, digits)
 
     def all_shown(self, cells: Sequence[Any]) -> list[str]:

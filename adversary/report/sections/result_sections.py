@@ -169,7 +169,7 @@ def _notes(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
         yield "These averages are exact sums over every release, up to a mass below the one stated at the end."
     else:
         yield (
-            f"These averages are estimates from {int(tree.attrs.get('draws', 0))} simulated releases; ± is one Monte "
+            f"These averages are estimates from {int(tree.attrs.get('draws', 0)):,} simulated releases; ± is one Monte "
             "Carlo standard error."
         )
     if "invariant_ratio" in risk:
