@@ -187,6 +187,28 @@ def test_a_pruned_grid_has_as_many_releases_as_counted_before(monkeypatch: pytes
     assert upper_evidence.evidence_above(THREE, path, truth, 0, False, counted[0] / 2) is None
 
 
+def test_releases_that_underflow_are_evaluated_one_by_one_in_every_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = adv.Adversary(0.3, beliefs={"b": adv.Uniform(), "c": adv.Uniform(40)})
+    truth = settle_truth(THREE, reader, {"a": 1, "b": 3, "c": 4})
+    path = reader.path(THREE)
+    whole = upper_evidence.evidence_above(THREE, path, truth, 0, False, np.inf)
+    product = upper_evidence.log_matrix_product
+    monkeypatch.setattr(upper_evidence, "_ROWS", 1_000)
+
+    def lost(*tables: Any) -> Any:
+        result = product(*tables)
+        result[::7] = np.nan
+        return result
+
+    monkeypatch.setattr(upper_evidence, "log_matrix_product", lost)
+    again = upper_evidence.evidence_above(THREE, path, truth, 0, False, np.inf)
+    assert whole is not None
+    assert again is not None
+    for power in (0, 1, 2):
+        mean = whole.weights @ whole.values**power
+        np.testing.assert_allclose(again.weights @ again.values**power, mean, rtol=1e-9)
+
+
 def test_a_long_list_leaves_its_least_probable_releases_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """An adversary who does not know the others of the lowest level: every release is gone over."""
     reader = adv.Adversary(0.3, beliefs={"a": poisson(2), "b": adv.Uniform(20)})

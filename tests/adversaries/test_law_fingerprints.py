@@ -84,4 +84,6 @@ def test_what_was_computed_before_changes_none(name: str) -> None:
 
 
 def test_laws_without_parameters_print_by_name() -> None:
-    assert repr(adv.Others(stats.rv_discrete(name="coin", values=([0, 1], [0.5, 0.5])))) == "Others(coin)"
+    coin = adv.Others(stats.rv_discrete(name="coin", values=([0, 1], [0.5, 0.5])))
+    assert repr(coin) == "Others(coin)"
+    assert coin.describe("tract", "block") == "the tract's people outside the block follow coin, mean 0.500"

@@ -55,6 +55,26 @@ def test_long_wide_and_microdata_of_the_same_people_are_one_population() -> None
         assert by_label(population(frame)) == by_label(people)
 
 
+def test_two_lines_of_names_with_a_blank_or_a_name_twice_are_no_table_of_fewer_people() -> None:
+    """People of a blank age stood in columns of the line above alone, which were taken for names and left out."""
+    long = table(TOWN).assign(n=1).replace("0-17", "")
+    lines = pd.crosstab(long["district"], [long["sex"], long["age"]])
+    with pytest.raises(ValueError, match="column 'age': must have a name, got nothing"):
+        population(lines, counts=["count"])
+    with pytest.raises(ValueError, match="column 'district' occurs twice, once in the lines above the table"):
+        population(lines.rename_axis(columns=["sex", "district"]))
+
+
+@pytest.mark.parametrize("name", ["person_id", "PatientID", "userid"])
+def test_rows_of_visits_are_no_people_however_the_identifier_is_written(name: str) -> None:
+    visits = pd.DataFrame({name: ["a", "a", "b", "c"], "sex": ["m", "m", "f", "f"]})
+    with pytest.raises(ValueError, match=f"{name}' has 'a' in 2 rows.*or name it, --places {name}"):
+        population(visits, people=True)
+    named = visits.rename(columns={name: "covid"})
+    assert population(named, people=True).counts.sum() == 4
+    assert population(visits, people=True, places=[name]).counts.sum() == 4
+
+
 def test_columns_that_no_table_names_are_summed_over_and_named() -> None:
     people = population(table(TOWN), published(("region",), ("country", "age")))
     assert by_label(people) == {("R", "0-17"): 8, ("R", "18+"): 3, ("S", "0-17"): 4, ("S", "18+"): 6}

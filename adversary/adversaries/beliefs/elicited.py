@@ -136,6 +136,9 @@ def describe_law(law: Any) -> str:
         return f"a law of {law.size} probabilities, mean {format_number(mean)}"
     if isinstance(law, PrelizLaw):
         return repr(law)
+    # a law of listed values is not frozen
+    if not hasattr(law, "dist"):
+        return f"{getattr(law, 'name', type(law).__name__)}, mean {format_number(float(law.mean()))}"
     given = [*map(format_number, law.args), *(f"{key} = {format_number(v)}" for key, v in law.kwds.items())]
     return f"{law.dist.name}({', '.join(given)})"
 

@@ -130,11 +130,11 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool, most: fl
         lost = np.argwhere(np.isnan(evidence) & (weight > max(_NEGLIGIBLE, least)))
         # Scaled products underflow for releases far apart: these are evaluated one by one. Impossible ones stay NaN.
         for first in range(0, len(lost), AT_ONCE):
-            place, total = lost[first : first + AT_ONCE].T
-            apart = Released(noisy[upper[place]], links[upper[place]])
-            apart.noisy[:, list(second.levels)] = rows[row[place]]
+            near_row, total = lost[first : first + AT_ONCE].T
+            apart = Released(noisy[upper[near_row]], links[upper[near_row]])
+            apart.noisy[:, list(second.levels)] = rows[row[near_row]]
             apart.sums[:, low] = sums[near[total]]
-            evidence[place, total] = path.evidence_above(apart, path.known_counts())
+            evidence[near_row, total] = path.evidence_above(apart, path.known_counts())
         keep = ~np.isnan(evidence) & (weight >= least)
         values.append(evidence[keep])
         weights.append(weight[keep])

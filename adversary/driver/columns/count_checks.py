@@ -33,6 +33,7 @@ CHANCE = 3.0
 
 # Last words of columns that name people, and words of those that name what people share.
 IDS, SHARED = {"id", "ids", "uid", "pid"}, {"household", "hh", "family", "dwelling", "building", "address"}
+PEOPLE = "person|patient|client|customer|employee|member|participant|pupil|respondent|student|subject|user"
 
 # Rows of one name, at most on average, that may be of one person: more are of a group.
 VISITS = 20
@@ -203,14 +204,16 @@ def _check_people(columns: Mapping[str, FileColumn], declared: Declared, roles: 
 def _check_visits(name: str, column: FileColumn) -> None:
     """ValueError for names of people that stand in several rows: whoever does is in as many counts of each table."""
     words = words_of(name)
-    if not words or words[-1] not in IDS or {*words} & SHARED or is_named(name, PLACES | FEATURES):
+    is_id = bool(words) and (words[-1] in IDS or re.fullmatch(f"({PEOPLE})s?ids?", words[-1]) is not None)
+    if not is_id or {*words} & SHARED or is_named(name, PLACES | FEATURES):
         return
     rows = np.bincount(column.key.codes)
     if len(column) <= VISITS * len(rows):
         most = column.words[int(rows.argmax())]
         raise ValueError(
             f"column {name!r} has {str(most)!r} in {rows.max()} rows, so that one person may be in as many counts: "
-            f"keep one row for each person; or, where it names no people, leave it out, {option('leave_out', name)}"
+            f"keep one row for each person; or, where it names no people, leave it out, {option('leave_out', name)}, "
+            f"or name it, {option('places', name)}"
         )
 
 

@@ -60,7 +60,9 @@ def _of_one_line(table: pd.DataFrame) -> pd.DataFrame:
     Without names of the levels, "F" above "0-17" is one category, "F 0-17": a table by age would then be one by both.
     """
     joined = [" ".join(str(part) for part in name if str(part)) for name in table.columns]
-    keys = [name for name in table.columns if not any(str(part) for part in name[1:])]
+    # "F" above a blank is no key beside "F" above "0-17": it has those of a blank age
+    above = {name[0] for name in table.columns if any(str(part) for part in name[1:])}
+    keys = [name for name in table.columns if not any(str(part) for part in name[1:]) and name[0] not in above]
     cells = table.set_axis(joined, axis=1).set_index([str(name[0]) for name in keys]) if keys else table
     cells = cells.set_axis(table.columns.drop(keys), axis=1)
     unnamed = [i for i, name in enumerate(cells.columns.names) if name is None]
@@ -70,7 +72,11 @@ def _of_one_line(table: pd.DataFrame) -> pd.DataFrame:
     levels = [i for i in range(cells.columns.nlevels) if i not in unnamed]
     cells.columns = cells.columns.droplevel(unnamed)
     long = cells.stack(list(range(len(levels))), future_stack=True)
-    return long.rename(str(of_counts.pop()) if of_counts else "count").reset_index()
+    counts = str(of_counts.pop()) if of_counts else "count"
+    names = [*map(str, long.index.names), counts]
+    if repeated := [name for i, name in enumerate(names) if name in names[:i]]:
+        raise ValueError(f"column {repeated[0]!r} occurs twice, once in the lines above the table: rename one of them")
+    return long.rename(counts).reset_index()
 
 
 def find_column(name: str, names: Iterable[str]) -> str | None:
