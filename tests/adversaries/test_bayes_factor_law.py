@@ -219,6 +219,7 @@ def test_a_long_list_leaves_its_least_probable_releases_out(monkeypatch: pytest.
     shorter = bayes_factor_law(plan, reader, truth)
     assert shorter.listed.values.size < 0.7 * whole.listed.values.size
     assert shorter.posterior_mean()[0] == pytest.approx(whole.posterior_mean()[0], abs=1e-12)
+    assert shorter.loss_bound(1e-14) == pytest.approx(whole.loss_bound(1e-14), rel=1e-12)
     monkeypatch.setattr(law_of_plan, "_MOST_LISTED", 1e3)
     assert bayes_factor_law(plan, reader, truth, draws=10, rng=1).simulated
 

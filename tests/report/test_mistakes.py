@@ -235,6 +235,7 @@ test_refusals_of_python = refusals(
     (lambda: PLAN.observe({"district": 1, "country": 3}, 4), "sibling_sum must be a mapping such as", TypeError),
     (lambda: ONE.observe({"district": np.ones((2, 2))}), r"one number, or one for each release, got shape \(2, 2\)"),
     (lambda: adv.Adversary().posterior(ONE, SEEN.rename(release="block")), r"rename it, release.rename\(block="),
+    (lambda: adv.Adversary().posterior(ONE, SEEN.expand_dims(day=2)), r"take one of it, release.isel\(day=0\)"),
     (lambda: adv.observed({"district": 3}), r"release must be a Dataset, as plan.observe\(", TypeError),
     (lambda: adv.enumerate_posterior(PLAN, {}), "model must be a pymc.Model, .* got Plan", TypeError),
     (lambda: models.hierarchical_counts(WHO, PLAN), "plan must be a Plan, and the adversary comes after", TypeError),

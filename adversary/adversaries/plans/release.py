@@ -148,10 +148,10 @@ def release_arrays(plan: Layout, release: xr.Dataset) -> Released:
         levels = ", ".join(map(str, release["level"].values))
         raise ValueError(f"the release has levels {levels}, the plan has {', '.join(plan.names)}")
     if others := sorted({str(dim) for dim in release["noisy"].dims} - {"release", "level", "cell"}):
-        raise ValueError(
-            f"the release has the dim {others[0]!r}, and its dims are release, level and cell: rename it, "
-            f"release.rename({others[0]}='release')"
-        )
+        remedy = f"rename it, release.rename({others[0]}='release')"
+        if "release" in release.dims:
+            remedy = f"take one of it, release.isel({others[0]}=0)"
+        raise ValueError(f"the release has the dim {others[0]!r}, and its dims are release, level and cell: {remedy}")
     if int(release.sizes.get("cell", 1)) != plan.cells:
         raise ValueError(f"the release has {release.sizes.get('cell', 1)} cells, the plan has {plan.cells}")
     if "release" not in release.dims:

@@ -20,7 +20,8 @@ from adversary.adversaries.risk.listed_releases import columns, combine_columns,
 # Largest number of releases in a grid; a twentieth of it for those of all levels but the siblings' sum, and for lists
 # whose evidence is computed row by row.
 MAX_GRID = 20_000_000
-LEFT_OUT = 2.5e-13
+# less than the smallest failure probability that is answered, 1e-14, whose losses it would lower
+LEFT_OUT = 2.5e-15
 """Total probability of the least probable releases that a large grid of one cell, or a long list, leaves out."""
 
 # Width of a bin of log weights, nats.

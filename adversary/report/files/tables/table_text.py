@@ -42,8 +42,8 @@ _CASE = {key.casefold(): key for key in _KEYS}
 _CROSS = re.compile(r"\s+[x×]\s+|\s*[*×]\s*", re.IGNORECASE)
 _PARTS = {
     "variance": "write its square root, such as sigma 2",
-    "sd": "write sigma 2",
-    "std": "write sigma 2",
+    "sd": "write it as sigma, such as sigma 2",
+    "std": "write it as sigma, such as sigma 2",
     "delta": "noise has no delta; write the noise by which it is reached, such as sigma 2, and the guarantee in a file",
 }
 """What else noise is known by, and the remedy."""
