@@ -317,13 +317,13 @@ from adversary.census.nmf import writer
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
-setattr(writer.Writer if sys.argv[2] == "put" else writer.shutil, sys.argv[2], die)
+setattr(writer.Writer if sys.argv[2] == "write_level" else writer.shutil, sys.argv[2], die)
 nmf.synthesise(sys.argv[1], nmf.Recipe(20, 1, queries=("TOTAL",)), overwrite=True)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("when", ["put", "rmtree"])
+@pytest.mark.parametrize("when", ["write_level", "rmtree"])
 def test_what_a_process_that_was_killed_was_writing_is_cleared_up(tmp_path: Path, when: str) -> None:
     """Killed while it writes, and after it took a directory's place, before that was removed."""
     recipe = nmf.Recipe(20, 1, queries=("TOTAL",))
