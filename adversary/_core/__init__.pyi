@@ -13,6 +13,7 @@ from .argument_checks import instance_hint as instance_hint
 from .argument_checks import one_number as one_number
 from .argument_checks import quoted as quoted
 from .argument_checks import refuse_rounded as refuse_rounded
+from .argument_checks import unit_interval_rule as unit_interval_rule
 from .axes import CELL as CELL
 from .axes import SIBLING as SIBLING
 from .axes import TABLE as TABLE

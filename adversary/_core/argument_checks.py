@@ -38,12 +38,21 @@ def check_probability(name: str, x: Any) -> Floats:
     Traceback (most recent call last):
     ValueError: prior must be in [0, 1] (50% is 0.5), got 50.0
     """
-    return _check(name, x, _in_unit_interval, lambda a: (a >= 0) & (a <= 1))
+    return _check(name, x, unit_interval_rule, lambda a: (a >= 0) & (a <= 1))
 
 
-def _in_unit_interval(first: float) -> str:
-    """The rule of a probability; values from 2 to 100 look like percentages, and the conversion is shown."""
-    return f"must be in [0, 1] ({first:g}% is {first / 100:g})" if 2.0 < first <= 100.0 else "must be in [0, 1]"
+def unit_interval_rule(x: float, rule: str = "must be in [0, 1]") -> str:
+    """The rule of a probability; values from 2 to 100 look like percentages, and the conversion is shown.
+
+    Parameters
+    ----------
+    x : the value that is refused
+    rule : words on the interval
+
+    >>> unit_interval_rule(50.0), unit_interval_rule(-0.5)
+    ('must be in [0, 1] (50% is 0.5)', 'must be in [0, 1]')
+    """
+    return f"{rule} ({x:g}% is {x / 100:g})" if 2.0 < x <= 100.0 else rule
 
 
 def check_number(name: str, x: Any) -> Floats:

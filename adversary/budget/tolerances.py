@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import PERCENT, Floats, as_array, check_number, one_number, plain
+from adversary._core import PERCENT, Floats, as_array, check_number, one_number, plain, unit_interval_rule
 from adversary.budget.risk_bounds import check_prior, epsilon_of_room
 
 Range = tuple[float, float]
@@ -117,8 +117,8 @@ class RatioOrAbsolute(Tolerance):
         if not ratio >= 1.0:
             raise ValueError(f"ratio must be at least 1, got {ratio:g}: less than no information cannot be released")
         if not 0.0 <= absolute <= 1.0:
-            percent = f" ({absolute:g}% is {absolute / 100.0:g})" if 2.0 < absolute <= 100.0 else ""
-            raise ValueError(f"absolute must be a probability in [0, 1]{percent}, got {absolute:g}")
+            rule = unit_interval_rule(absolute, "must be a probability in [0, 1]")
+            raise ValueError(f"absolute {rule}, got {absolute:g}")
         object.__setattr__(self, "ratio", ratio)
         object.__setattr__(self, "absolute", absolute)
 

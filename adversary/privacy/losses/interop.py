@@ -164,10 +164,12 @@ def from_trade_off(level: ArrayLike, power: ArrayLike, *, linear: bool = False) 
     straight = p[2:] * q[1:-1] <= p[1:-1] * q[2:] + 1e-12
     if (q < 0.0).any() or (p < 0.0).any() or not straight.all() or (p[1:][q[1:] == 0.0] > 0.0).any():
         raise ValueError("level and power must rise along a concave curve")
-    if not linear:
-        a, b = _curve_above(a[np.append(True, q[1:] > 0.0)], b[np.append(True, q[1:] > 0.0)])
-        q, p = np.append(0.0, np.diff(a)), np.append(b[0], np.diff(b))
-    return LatticeLoss.from_probs(p, q)
+    if linear:
+        return LatticeLoss.from_probs(p, q)
+    # points at one level have one power, and no chord
+    apart = np.append(True, q[1:] > 0.0)
+    a, b = _curve_above(a[apart], b[apart])
+    return LatticeLoss.from_probs(np.append(b[0], np.diff(b)), np.append(0.0, np.diff(a)))
 
 
 def _curve_above(level: Floats, power: Floats) -> tuple[Floats, Floats]:
